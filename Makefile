@@ -1,0 +1,227 @@
+# vanilla.  `make` builds build/vanilla and build/vanillactl, `make run` shows them at work in front of a throwaway
+# PostgreSQL, `make test` runs everything that CI runs.  `make help` lists the rest.
+#
+# Variants go to folders of their own: ASAN=1 UBSAN=1 (sanitizers), POISON=1 (buffers that were given back are
+# overwritten), NOFREE=1 (free() does nothing: what remains is what was allocated).  CC=clang works; V=1 shows commands.
+
+VERSION := 0.1.0
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+PREFIX     ?= /usr/local
+SYSCONFDIR ?= /etc
+SBINDIR    ?= $(PREFIX)/sbin
+BINDIR     ?= $(PREFIX)/bin
+MANDIR     ?= $(PREFIX)/share/man
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
+Q          := $(if $(V),,@)
+.DEFAULT_GOAL := all
+
+# --- where to -------------------------------------------------------------------------------------------------------
+
+B ?= build$(if $(ASAN),-asan)$(if $(UBSAN),-ubsan)$(if $(NOFREE),-nofree)$(if $(ASAN),,$(if $(POISON),-poison))
+
+# --- what with ------------------------------------------------------------------------------------------------------
+
+# evdns lives in libevent_extra, everything else in libevent_core; openssl for the SSL * that libpq hands out.
+MODULES := libevent_core libevent_extra libpq libconfig openssl
+
+# These goals compile nothing themselves; all others need the libraries' headers.
+NO_BUILD := clean deps run test help format check-format lint
+ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
+ifneq ($(shell pkg-config --exists $(MODULES) 2>/dev/null && echo found),found)
+$(error Development files are missing: `make deps` installs them (as root), or install the Debian packages that \
+`tests/deps.sh --list` names)
+endif
+endif
+
+# Each warning with its reason.  -Wall -Wextra -Werror: if the compiler can nag, let it.
+WARN := -Wall -Wextra -Werror
+WARN += -Wshadow                # a name means one thing
+WARN += -Wstrict-prototypes     # f() is not f(void)
+WARN += -Wmissing-prototypes    # what is not in a header is static
+WARN += -Wold-style-definition
+WARN += -Wpointer-arith         # void * has no size
+WARN += -Wwrite-strings         # string literals are const
+WARN += -Wcast-qual             # const is not cast away in silence
+WARN += -Wformat=2              # format strings are literals and fit
+WARN += -Wundef                 # a misspelt macro in #if is not 0
+WARN += -Wvla                   # the stack's size is known
+WARN += -Wimplicit-fallthrough  # falling through a case is said
+ifeq ($(findstring clang,$(CC)),)
+WARN += -Wduplicated-cond -Wlogical-op  # copies that were meant to be changed
+ifeq ($(ASAN)$(UBSAN),)
+WARN += -Wnull-dereference      # along the optimizer's paths; the sanitizers' own checks mislead it
+endif
+endif
+
+CPPFLAGS := -I. -D_GNU_SOURCE -DVANILLA_VERSION='"$(VERSION)"' $(if $(NOFREE),-DNOFREE) \
+            $(if $(ASAN)$(POISON),-DVANILLA_POISON) $(shell pkg-config --cflags $(MODULES) 2>/dev/null)
+CFLAGS   := -std=gnu11 -O2 -g $(WARN)
+LDFLAGS  :=
+LIBS     := $(shell pkg-config --libs $(MODULES) 2>/dev/null)
+
+# Hardening of a program that faces a network.
+CFLAGS  += -fPIE -fstack-protector-strong -fstack-clash-protection
+LDFLAGS += -pie -Wl,-z,relro,-z,now,-z,noexecstack
+ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+CFLAGS  += -fcf-protection
+endif
+ifeq ($(ASAN),)
+CPPFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2  # AddressSanitizer checks the same, with the real sizes
+endif
+
+SANITIZE := $(if $(ASAN),-fsanitize=address) $(if $(UBSAN),-fsanitize=undefined -fno-sanitize-recover=undefined)
+ifneq ($(strip $(SANITIZE)),)
+CFLAGS  += $(SANITIZE) -fno-omit-frame-pointer
+LDFLAGS += $(SANITIZE)
+endif
+
+# --- what from ------------------------------------------------------------------------------------------------------
+
+MAINS    := master/main.c ctl/vanillactl.c
+SHARED   := $(wildcard shm/*.c)
+CTL      := $(filter-out $(MAINS),$(wildcard ctl/*.c))
+SERVER   := $(filter-out $(MAINS),$(wildcard conf/*.c worker/*.c worker/*/*.c master/*.c))
+UNIT     := $(wildcard tests/unit/test_*.c)
+FUZZ     := $(wildcard tests/fuzz/fuzz_*.c)
+OWN      := $(wildcard shm/*.[ch] conf/*.[ch] worker/*.[ch] worker/*/*.[ch] ctl/*.[ch] master/*.[ch] tests/*/*.[ch])
+
+objects   = $(patsubst %.c,$(B)/obj/%.o,$(1))
+UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/unit/%,$(UNIT))
+FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ))
+
+.PHONY: all deps run test quick unit fuzz fuzz-corpus fuzzers load lint format check-format analyze profile-allocs profile-instructions \
+        profile-memory install clean help FORCE
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+all: $(B)/vanilla $(B)/vanillactl
+
+$(B)/vanilla: $(call objects,master/main.c) $(B)/libvanilla.a
+	@echo "  LD  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Objects and not the archive: vanillactl keeps libc's own malloc, which the archive would replace.
+$(B)/vanillactl: $(call objects,ctl/vanillactl.c $(CTL) $(SHARED))
+	@echo "  LD  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+# All but the mains, for tests: a test that includes a .c has its symbols, so the archive's copy stays out.
+$(B)/libvanilla.a: $(call objects,$(SHARED) $(CTL) $(SERVER))
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(B)/obj/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  CC  $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# Other flags or another compiler: everything anew.  Other people's sources in the list: link anew.
+$(B)/flags: FORCE
+	@mkdir -p $(B)
+	@printf '%s\n' '$(subst ','\'',$(CC) $(CPPFLAGS) $(CFLAGS))' | cmp -s - $@ || \
+	 printf '%s\n' '$(subst ','\'',$(CC) $(CPPFLAGS) $(CFLAGS))' >$@
+
+-include $(wildcard $(B)/obj/*/*.d $(B)/obj/*/*/*.d)
+
+# --- tests ----------------------------------------------------------------------------------------------------------
+
+$(B)/unit/%: $(B)/obj/tests/unit/%.o $(B)/libvanilla.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+# One test by hand: `make build/unit/test_parse && build/unit/test_parse`.
+unit: $(UNIT_BIN)
+	$(Q)tests/run/unit.py $(UNIT_BIN)
+
+# The corpora, with the ordinary compiler (and whatever sanitizers this build has).
+$(B)/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/obj/tests/fuzz/standalone.o $(B)/libvanilla.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+fuzz-corpus: $(FUZZ_BIN)
+	$(Q)tests/run/fuzz.py corpus $(FUZZ_BIN)
+
+# Coverage-guided, with clang: `make fuzz TIME=600` gives each target ten minutes.  Findings stay in build-fuzz/.
+TIME ?= 60
+fuzz:
+	$(Q)$(MAKE) --no-print-directory CC=clang B=build-fuzz ASAN=1 UBSAN=1 FUZZER=1 fuzzers
+	$(Q)tests/run/fuzz.py search $(TIME) $(FUZZ:tests/fuzz/%.c=build-fuzz/search/%)
+
+ifdef FUZZER
+CFLAGS += -fsanitize=fuzzer-no-link
+$(B)/search/%: $(B)/obj/tests/fuzz/%.o $(B)/libvanilla.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+endif
+fuzzers: $(FUZZ:tests/fuzz/%.c=$(B)/search/%)
+
+# An HTTP client that makes an exact number of requests.
+load: $(B)/load
+$(B)/load: $(B)/obj/tests/profile/load.o
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+# Figures and their limits: what a request allocates, how many instructions it takes, what an idle connection costs.
+profile-allocs: all load
+	$(Q)VANILLA_BIN=$(B) tests/profile/steady_allocs.py
+profile-instructions: all load
+	$(Q)VANILLA_BIN=$(B) tests/profile/instructions.py
+profile-memory: all load
+	$(Q)VANILLA_BIN=$(B) tests/profile/idle_connections.py
+
+lint:
+	$(Q)tests/run/lint.py
+
+check-format:
+	$(Q)clang-format --dry-run -Werror $(OWN)
+
+format:
+	$(Q)clang-format -i $(OWN)
+
+# Slow, and not always right: to be read, not to be obeyed.
+analyze:
+	$(Q)tests/run/analyze.sh '$(CPPFLAGS)' $(filter-out tests/%,$(filter %.c,$(OWN)))
+
+# For every commit.
+quick: all lint unit
+
+# Everything.
+test:
+	$(Q)tests/deps.sh test
+	$(Q)tests/run/all.py
+
+# --- show, install, clean -------------------------------------------------------------------------------------------
+
+export PORT ADMIN_PORT ROWS
+
+run:
+	$(Q)tests/deps.sh run
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)tests/run/demo.py $(B)
+
+deps:
+	$(Q)tests/deps.sh test
+
+MAN := $(wildcard */*.[158])
+
+install: all
+	install -D -m 755 $(B)/vanilla $(DESTDIR)$(SBINDIR)/vanilla
+	install -D -m 755 $(B)/vanillactl $(DESTDIR)$(BINDIR)/vanillactl
+	for page in $(MAN); do \
+	    install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
+	test -e $(DESTDIR)$(SYSCONFDIR)/vanilla/vanilla.conf || \
+	    install -D -m 640 conf/vanilla.conf $(DESTDIR)$(SYSCONFDIR)/vanilla/vanilla.conf
+	install -d $(DESTDIR)$(UNITDIR)
+	sed -e 's|/usr/local/sbin/|$(SBINDIR)/|g' -e 's|/usr/local/bin/|$(BINDIR)/|g' -e 's|/etc/vanilla/|$(SYSCONFDIR)/vanilla/|g' \
+	    conf/vanilla.service >$(DESTDIR)$(UNITDIR)/vanilla.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/vanilla.service
+
+clean:
+	rm -rf build build-*
+
+help:
+	@echo 'all run test quick unit lint fuzz fuzz-corpus analyze format check-format deps install clean'
+	@echo 'profile-allocs profile-instructions profile-memory'
+	@echo 'ASAN=1 UBSAN=1 POISON=1 NOFREE=1 CC=clang V=1 | run: PORT= ADMIN_PORT= ROWS= | fuzz: TIME= | install: DESTDIR= PREFIX='

@@ -1,0 +1,133 @@
+"""PostgreSQL is not there, goes away, comes back."""
+import threading
+import time
+
+from client import Client, Closed, one, problem, until
+
+ROUTES = r"""
+  { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
+  { method = "GET";  path = "/row"; sql = "SELECT id FROM items WHERE id = 1"; result = "row"; },
+  { method = "GET";  path = "/slow"; sql = "SELECT 1 FROM pg_sleep(5)"; result = "value"; },
+  { method = "POST"; path = "/slow"; sql = "SELECT 1 FROM pg_sleep(5)"; result = "value"; },
+  { method = "POST"; path = "/row"; sql = "SELECT id FROM items WHERE id = 1"; result = "row"; }
+"""
+POOLS = """
+pools = (
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 2; read_only = true; reconnect_max_ms = 200; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; reconnect_max_ms = 200; }
+);
+"""
+
+
+def test_start_without(server, own_cluster):
+    own_cluster.stop()
+    running = server(ROUTES, POOLS, conninfo=own_cluster.conninfo, wait="/live")
+    assert one(running.port, "GET", "/pipeline").body == b"ok"
+    until(lambda: b"read" in running.wait_for("/ready", status=503))
+    for method in ("GET", "POST"):
+        answer = one(running.port, method, "/row")
+        problem(answer, 503)
+        assert answer.get("retry-after")
+    assert running.total("shed.pool_down") == 2
+    own_cluster.start()
+    running.wait_for("/ready")
+    assert one(running.port, "GET", "/row").body == b'{"id":1}'
+    assert one(running.port, "POST", "/row").body == b'{"id":1}'
+
+
+def test_host_that_does_not_exist(server):
+    running = server(ROUTES, POOLS.replace("%(conninfo)s", "host=no-such-host.invalid dbname=app"), wait="/live")
+    began = time.monotonic()
+    assert one(running.port, "GET", "/pipeline").body == b"ok"
+    problem(one(running.port, "GET", "/row"), 503)
+    assert time.monotonic() - began < 2, "looking for a name blocked the loop"
+
+
+def test_wrong_role(server, cluster):
+    running = server(ROUTES, POOLS, conninfo=cluster.conninfo.replace("user=vanilla", "user=nobody_knows"), wait="/live")
+    until(lambda: b"nobody_knows" in running.wait_for("/ready", status=503))
+    problem(one(running.port, "GET", "/row"), 503)
+
+
+def test_restart_under_load(server, own_cluster):
+    """Each answer is 200, or 503 (not run), or 502 (outcome unknown), in step; afterwards all is well."""
+    running = server(ROUTES, POOLS, conninfo=own_cluster.conninfo)
+    seen, strange, stop = {}, [], threading.Event()
+
+    def load():
+        with Client(running.port) as client:
+            while not stop.is_set():
+                answer = client.get("/row")
+                seen[answer.status] = seen.get(answer.status, 0) + 1
+                if answer.status == 200 and answer.body != b'{"id":1}':
+                    strange.append(answer.body)
+                if answer.status == 503 and not answer.get("retry-after"):
+                    strange.append(answer.fields)
+                if answer.status != 200:
+                    time.sleep(0.001)
+
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for immediate in (False, True):
+            time.sleep(0.3)
+            own_cluster.stop(immediate=immediate)
+            time.sleep(0.3)
+            own_cluster.start()
+            running.wait_for("/ready")
+        time.sleep(0.2)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not strange
+    assert set(seen) <= {200, 502, 503}, seen
+    assert seen[200] > 10 and seen.get(503, 0) > 0, seen
+    assert one(running.port, "GET", "/row").status == 200
+
+
+def test_lost_while_it_runs(server, own_cluster):
+    running = server(ROUTES, POOLS, conninfo=own_cluster.conninfo)
+    with Client(running.port) as reader, Client(running.port) as writer:
+        reader.send_request("GET", "/slow")
+        writer.send_request("POST", "/slow")
+        until(lambda: own_cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(5)%' "
+                                      "AND state = 'active' AND usename = 'vanilla'").strip() == "2")
+        own_cluster.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(5)%' "
+                        "AND state = 'active' AND usename = 'vanilla'")
+        answer = writer.read()
+        problem(answer, 502)
+        assert b"outcome unknown" in answer.body.lower()
+        # Read-only: tried once more, on another connection.
+        assert reader.read().status == 200
+    assert one(running.port, "GET", "/row").status == 200
+
+
+def test_statement_timeout(server, cluster):
+    pools = POOLS.replace("reconnect_max_ms = 200;", "reconnect_max_ms = 200; statement_timeout_ms = 200;")
+    running = server(ROUTES, pools)
+    problem(one(running.port, "GET", "/slow"), 504)
+    problem(one(running.port, "POST", "/slow"), 504)
+    assert one(running.port, "GET", "/row").status == 200
+
+
+def test_backend_killed_between_requests(server, own_cluster):
+    running = server(ROUTES, POOLS, conninfo=own_cluster.conninfo)
+    with Client(running.port) as client:
+        for _ in range(5):
+            own_cluster.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vanilla'")
+            running.wait_for("/ready")
+            until(lambda: client.get("/row").status == 200)
+            until(lambda: client.request("POST", "/row").status == 200)
+
+
+def test_end_while_the_database_is_down(server, own_cluster):
+    running = server(ROUTES, POOLS, conninfo=own_cluster.conninfo)
+    own_cluster.stop(immediate=True)
+    with Client(running.port) as client:
+        try:
+            client.get("/row")
+        except Closed:
+            raise AssertionError("no answer") from None
+    assert running.stop() == 0

@@ -1,0 +1,126 @@
+"""A full pool sheds at once, with the status that the operator chose, and every shed is counted by its cause."""
+import threading
+
+from client import Client, one, problem, until
+
+ROUTES = r"""
+  { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
+  { method = "GET"; path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "GET"; path = "/row"; sql = "SELECT 1"; result = "value"; },
+  { method = "GET"; path = "/own"; sql = "SELECT 1"; result = "value"; shed_status = 429; },
+  { method = "GET"; path = "/optimistic"; sql = "SELECT 1"; result = "value"; shed_status = 204; },
+  { method = "GET"; path = "/other"; sql = "SELECT 1"; result = "value"; pool = "second"; },
+  { method = "GET"; path = "/other-sleep"; sql = "SELECT 1 FROM pg_sleep(1)"; result = "value"; pool = "second"; },
+  { method = "GET"; path = "/third"; sql = "SELECT 1"; result = "value"; pool = "third"; },
+  { method = "GET"; path = "/third-sleep"; sql = "SELECT 1 FROM pg_sleep(1)"; result = "value"; pool = "third"; }
+"""
+FULL = """
+pools = (
+  { name = "read";   conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true; },
+  { name = "second"; conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true;
+    shed_status = 529; },
+  { name = "third";  conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 2; queue_timeout_ms = 150;
+    read_only = true; }
+);
+"""
+SETTINGS = "workers = 1; shed = { status = 507; retry_after = 3; };"
+
+
+def busy(server, pool):
+    def full():
+        (found,) = [each for each in server.stats()["pools"] if each["name"] == pool]
+        return found["inflight"] == 1
+    until(full)
+
+
+def test_statuses(server):
+    running = server(ROUTES, FULL, SETTINGS)
+    with Client(running.port) as holder, Client(running.port) as second, Client(running.port) as client:
+        holder.send_request("GET", "/sleep/1")
+        second.send_request("GET", "/other-sleep")
+        busy(running, "read")
+        busy(running, "second")
+        answer = client.get("/row")                      # shed.status of the file
+        problem(answer, 507)
+        assert answer.get("retry-after") == "3"
+        answer = client.get("/own")                      # the route's own
+        problem(answer, 429)
+        assert answer.get("retry-after") == "3"
+        answer = client.get("/other")                    # the pool's own
+        problem(answer, 529)
+        answer = client.get("/optimistic")
+        assert (answer.status, answer.body) == (204, b"")
+        assert client.get("/pipeline").body == b"ok"     # what needs no database does not care
+        assert client.get("/nowhere").status == 404
+        assert holder.read().body == b"1"
+        assert second.read().body == b"1"
+        assert client.get("/row").status == 200
+    stats = running.stats()
+    assert stats["total"]["shed.pool_full"] == 4
+    assert {pool["name"]: pool["shed"] for pool in stats["pools"]} == {"read": 3, "second": 1, "third": 0}
+    assert {route["path"]: route["shed"] for route in stats["routes"] if route["shed"]} == {
+        "/row": 1, "/own": 1, "/other": 1, "/optimistic": 1}
+
+
+def test_queue_and_its_timeout(server):
+    running = server(ROUTES, FULL, SETTINGS)
+    clients = [Client(running.port) for _ in range(5)]
+    try:
+        clients[0].send_request("GET", "/third-sleep")
+        busy(running, "third")
+        for client in clients[1:]:
+            client.send_request("GET", "/third")
+        answers = [client.read() for client in clients[1:]]
+        assert [answer.status for answer in answers] == [507] * 4
+        assert clients[0].read().status == 200
+        total = running.stats()["total"]
+        assert (total["shed.pool_full"], total["shed.queue_timeout"]) == (2, 2)
+        # A short wait ends well.
+        assert clients[1].get("/third").status == 200
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_counters_equal_what_clients_saw(server):
+    pools = """pools = ( { name = "read"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 2; queue = 3;
+                           queue_timeout_ms = 20; read_only = true; } );"""
+    running = server('{ method = "GET"; path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; '
+                     'params = [ "path.s" ]; result = "value"; }', pools)
+    seen, lock = {}, threading.Lock()
+
+    def load(seed):
+        mine = {}
+        with Client(running.port) as client:
+            for n in range(60):
+                answer = client.get("/sleep/%.3f" % ((seed * 7 + n) % 11 / 1000))
+                mine[answer.status] = mine.get(answer.status, 0) + 1
+                assert (answer.get("retry-after") is not None) == (answer.status == 503)
+        with lock:
+            for status, count in mine.items():
+                seen[status] = seen.get(status, 0) + count
+
+    threads = [threading.Thread(target=load, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(seen) == {200, 503}, seen
+    assert sum(seen.values()) == 16 * 60
+    stats = running.stats()
+    total = stats["total"]
+    assert total["shed.pool_full"] + total["shed.queue_timeout"] == seen[503]
+    assert total["http.requests"] == 16 * 60
+    assert total["http.status_2xx"] == seen[200] and total["http.status_5xx"] == seen[503]
+    assert stats["pools"][0]["shed"] == stats["routes"][0]["shed"] == seen[503]
+    assert stats["routes"][0]["requests"] == 16 * 60
+    until(lambda: running.stats()["pools"][0]["inflight"] == running.stats()["pools"][0]["waiting"] == 0)
+
+
+def test_pipelined_requests_shed_in_order(server):
+    running = server(ROUTES, FULL, SETTINGS)
+    with Client(running.port) as client:
+        client.send("".join("GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % target
+                            for target in ("/sleep/0.2", "/row", "/pipeline", "/own")))
+        assert [client.read().status for _ in range(4)] == [200, 507, 200, 429]
+        assert one(running.port, "GET", "/row").status == 200

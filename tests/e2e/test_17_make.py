@@ -1,0 +1,109 @@
+"""`make install` and `make run`, as a newcomer would use them."""
+import glob
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from client import Client, problem
+from process import TOP, Port, http_get, is_sanitized
+
+pytestmark = pytest.mark.skipif(is_sanitized(), reason="of the ordinary build")
+ENV = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "VANILLA"))}
+
+
+def folders():
+    return set(glob.glob("/tmp/vanilla-run-*") + glob.glob("/tmp/vanilla-pg-*"))
+
+
+def test_install(tmp_path):
+    make = ["make", "--no-print-directory", "install", "DESTDIR=%s" % tmp_path, "PREFIX=/opt/v"]
+    subprocess.run(make, cwd=TOP, env=ENV, check=True, stdout=subprocess.DEVNULL)
+    installed = {os.path.relpath(os.path.join(folder, name), tmp_path)
+                 for folder, _, names in os.walk(tmp_path) for name in names}
+    assert {"opt/v/sbin/vanilla", "opt/v/bin/vanillactl", "etc/vanilla/vanilla.conf",
+            "opt/v/share/man/man5/vanilla.conf.5", "opt/v/lib/systemd/system/vanilla.service"} <= installed
+    unit = (tmp_path / "opt/v/lib/systemd/system/vanilla.service").read_text()
+    assert "/opt/v/sbin/vanilla" in unit and "/usr/local/sbin" not in unit
+    assert subprocess.run([tmp_path / "opt/v/sbin/vanilla", "-V"], stdout=subprocess.PIPE, check=True).stdout
+    # The operator's file stays.
+    conf = tmp_path / "etc/vanilla/vanilla.conf"
+    conf.write_text("# mine\n")
+    subprocess.run(make, cwd=TOP, env=ENV, check=True, stdout=subprocess.DEVNULL)
+    assert conf.read_text() == "# mine\n"
+
+
+@pytest.mark.parametrize("how", ["term-make", "int-group"])
+def test_run(how):
+    before = folders()
+    ports = Port(), Port()
+    port, admin = ports[0].number, ports[1].number
+    # As a shell starts a background job: SIGINT ignored.
+    process = subprocess.Popen(["make", "--no-print-directory", "run", "PORT=%d" % port, "ADMIN_PORT=%d" % admin,
+                                "ROWS=1000"], cwd=TOP, env=ENV, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, start_new_session=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    try:
+        said = b""
+        deadline = time.monotonic() + 60
+        os.set_blocking(process.stdout.fileno(), False)
+        while said.count(b"curl ") < 3:
+            assert process.poll() is None and time.monotonic() < deadline, said.decode()
+            said += process.stdout.read() or b""
+            time.sleep(0.05)
+        must_show(port, admin)
+        if how == "term-make":
+            process.terminate()
+        else:
+            os.killpg(process.pid, signal.SIGINT)
+        process.wait(30)
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.stdout.close()
+    assert folders() == before
+    with pytest.raises(OSError):
+        http_get(port, "/items/1", timeout=1)
+    for each in ports:
+        each.release()
+
+
+def must_show(port, admin):
+    import json
+    assert http_get(admin, "/ready")[0] == 200
+    with Client(port) as client:
+        answer = client.get("/items/1")
+        assert answer.status == 200 and set(json.loads(answer.body)["rating"]) == {"score", "count"}
+        assert len(json.loads(client.get("/items?limit=7").body)["items"]) == 7
+        answer = client.post_json("/items", {"id": 1001, "name": "mine", "price": 1.25})
+        assert answer.status == 201
+        answer = client.get("/items/1001")
+        assert answer.status == 200 and json.loads(answer.body)["name"] == "mine"
+        problem(client.get("/items/999999999"), 404)
+        assert "id" in problem(client.get("/items/abc"), 400)["parameter"]
+
+
+def test_run_says_that_a_port_is_in_use():
+    import socket
+    before = folders()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        done = subprocess.run(["make", "--no-print-directory", "run", "PORT=%d" % number], cwd=TOP, env=ENV,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    assert done.returncode != 0
+    assert re.search(r"%d is in use" % number, done.stdout.decode())
+    assert folders() == before
+
+
+def test_the_first_lines_of_the_readme_hold():
+    with open(os.path.join(TOP, "README.md"), encoding="utf-8") as file:
+        text = file.read()
+    assert "make run" in text and "make test" in text
+    for name in re.findall(r"`((?:conf|tests|shm|ctl|worker|master)/[\w./-]+)`", text):
+        assert os.path.exists(os.path.join(TOP, name)), name

@@ -1,0 +1,1011 @@
+/* The pool against a PostgreSQL that misbehaves on demand (fake_postgres.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "worker/pg/pool.c"
+
+#include "tests/unit/fake_postgres.h"
+
+#define QUERIES 64
+#define SECOND 1000000000u
+
+struct question {
+    struct pg_query question_query;
+    char question_value[32];
+    bool question_unbindable, question_row_refused;
+    unsigned question_rows, question_restarts, question_ends;
+    size_t question_octets; /* of all its rows' cells */
+    char question_last[64]; /* the last row's value */
+    enum pg_outcome question_outcome;
+    char question_sqlstate[6];
+};
+
+struct world {
+    struct event_base *world_base;
+    struct buffers *world_buffers;
+    struct fake *world_fake;
+    struct conf_pool world_conf;
+    char world_conninfo[128];
+    struct pg_statement world_statement;
+    unsigned world_described;
+    const char *world_objection; /* what statement_described says */
+    struct pg_pool *world_pool;
+    struct question world_questions[QUERIES];
+    unsigned world_ended;
+    char world_order[1024]; /* values in the order in which their queries ended */
+};
+
+static struct world *w;
+
+static void quiet(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void quiet(int level, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (getenv("TEST_VERBOSE") == NULL)
+        return;
+    va_start(ap, fmt);
+    fprintf(stderr, "log %d: ", level);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+}
+
+static int question_bind(struct pg_query *q, struct out *o)
+{
+    const struct question *x = (const struct question *)q;
+    size_t n = strlen(x->question_value);
+    unsigned char head[6] = {0, 1};
+
+    if (x->question_unbindable)
+        return -1;
+    codec_put_be32(head + 2, (uint32_t)n);
+    out_write(o, head, sizeof head);
+    out_write(o, x->question_value, n);
+    return 0;
+}
+
+static int question_row(struct pg_query *q, char *cells, size_t len, unsigned columns)
+{
+    struct question *x = (struct question *)q;
+    size_t n = len - 4;
+
+    assert_int_equal(x->question_ends, 0);
+    assert_false(q->query_abandoned);
+    assert_int_equal(columns, 1);
+    assert_int_equal(codec_be32((unsigned char *)cells), n);
+    x->question_rows++;
+    x->question_octets += len;
+    if (n >= sizeof x->question_last)
+        n = sizeof x->question_last - 1;
+    memcpy(x->question_last, cells + 4, n);
+    x->question_last[n] = '\0';
+    return x->question_row_refused ? -1 : 0;
+}
+
+static void question_restart(struct pg_query *q)
+{
+    struct question *x = (struct question *)q;
+
+    x->question_rows = 0;
+    x->question_restarts++;
+}
+
+static void question_done(struct pg_query *q, enum pg_outcome outcome, const struct pg_error *error)
+{
+    struct question *x = (struct question *)q;
+
+    assert_int_equal(q->query_state, QUERY_IDLE);
+    assert_true((outcome == PG_ERROR) == (error != NULL));
+    x->question_ends++;
+    x->question_outcome = outcome;
+    if (error != NULL)
+        memcpy(x->question_sqlstate, error->error_sqlstate, 6);
+    w->world_ended++;
+    strcat(strcat(w->world_order, x->question_value), " ");
+}
+
+static const struct pg_query_ops question_ops = {question_bind, question_row, question_restart, question_done};
+
+static const char *described(struct pg_statement *s, void *arg)
+{
+    (void)arg;
+    assert_ptr_equal(s, &w->world_statement);
+    assert_int_equal(alloc_scope_now, ALLOC_CONNECT);
+    w->world_described++;
+    return w->world_objection;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    w = calloc(1, sizeof *w);
+    w->world_base = event_base_new();
+    w->world_buffers = buffers_new(8 << 20);
+    w->world_fake = fake_new(w->world_base);
+    snprintf(w->world_conninfo, sizeof w->world_conninfo, "host=%s port=5432 dbname=app user=u sslmode=disable",
+             w->world_fake->fake_dir);
+    w->world_conf = (struct conf_pool){.pool_name = "p",
+                                       .pool_conninfo = w->world_conninfo,
+                                       .pool_max_inflight = 32,
+                                       .pool_sync_batch = 32,
+                                       .pool_batch_us = 100000,
+                                       .pool_queue = 16,
+                                       .pool_queue_timeout_ms = 60000,
+                                       .pool_statement_timeout_ms = 5000,
+                                       .pool_reconnect_max_ms = 100,
+                                       .pool_abandon_ms = 1000,
+                                       .pool_read_only = true};
+    w->world_statement = (struct pg_statement){.magic = PG_STATEMENT_MAGIC,
+                                               .statement_sql = "SELECT $1",
+                                               .statement_index = 7,
+                                               .statement_described = described};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    pg_pool_free(&w->world_pool);
+    assert_int_equal(buffers_used(w->world_buffers), 0);
+    fake_free(w->world_fake);
+    event_base_free(w->world_base);
+    buffers_free(&w->world_buffers);
+    free(w);
+    return 0;
+}
+
+static void turn(void)
+{
+    pg_pool_flush(w->world_pool, pg_now());
+    (void)event_base_loop(w->world_base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
+    pg_pool_flush(w->world_pool, pg_now());
+}
+
+/* Turns the loop until the condition holds; fails when it does not within some seconds. */
+#define UNTIL(condition)                                         \
+    do {                                                         \
+        uint64_t until_start = pg_now();                         \
+        while (!(condition)) {                                   \
+            assert_true(pg_now() - until_start < 8ull * SECOND); \
+            turn();                                              \
+            pg_pool_tick(w->world_pool, pg_now());               \
+        }                                                        \
+    } while (0)
+
+static void start(unsigned connections)
+{
+    const struct pg_pool_config config = {.config_base = w->world_base,
+                                          .config_buffers = w->world_buffers,
+                                          .config_pool = &w->world_conf,
+                                          .config_connections = connections,
+                                          .config_message_max = 100000,
+                                          .config_log = quiet};
+
+    memset(stats.stats_pools[0].pool_counters, 0, sizeof stats.stats_pools[0].pool_counters);
+    w->world_pool = pg_pool_new(&config);
+    assert_non_null(w->world_pool);
+    pg_pool_add_statement(w->world_pool, &w->world_statement);
+    pg_pool_start(w->world_pool);
+}
+
+static void start_up(unsigned connections)
+{
+    start(connections);
+    UNTIL(pg_pool_up(w->world_pool) == connections);
+}
+
+static enum pg_outcome ask(unsigned i, const char *value)
+{
+    struct question *x = &w->world_questions[i];
+    enum pg_outcome outcome;
+
+    memset(&x->question_query, 0, sizeof x->question_query);
+    x->question_query.magic = PG_QUERY_MAGIC;
+    x->question_query.query_statement = &w->world_statement;
+    x->question_query.query_ops = &question_ops;
+    snprintf(x->question_value, sizeof x->question_value, "%s", value);
+    x->question_rows = x->question_ends = x->question_restarts = 0;
+    x->question_octets = 0;
+    outcome = pg_pool_submit(w->world_pool, &x->question_query, pg_now());
+    assert_int_equal(x->question_ends, 0); /* never from inside */
+    return outcome;
+}
+
+/* Asks all, in one turn; waits for all. */
+static void ask_all(const char *const *values)
+{
+    unsigned n = 0;
+
+    w->world_ended = 0;
+    w->world_order[0] = w->world_fake->fake_log[0] = '\0';
+    while (values[n] != NULL) {
+        assert_int_equal(ask(n, values[n]), PG_DONE);
+        n++;
+    }
+    UNTIL(w->world_ended == n);
+    for (int extra = 0; extra < 5; extra++)
+        turn();
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(w->world_questions[i].question_ends, 1);
+}
+
+#define ASK(...) ask_all((const char *const[]){__VA_ARGS__, NULL})
+#define OUTCOME(i) (w->world_questions[i].question_outcome)
+#define SQLSTATE(i) (w->world_questions[i].question_sqlstate)
+#define COUNTED(name) (stats.stats_pools[0].pool_counters[STAT_pool_##name])
+
+static void expect_answer(unsigned i)
+{
+    const struct question *x = &w->world_questions[i];
+
+    assert_int_equal(x->question_outcome, PG_DONE);
+    assert_int_equal(x->question_rows, 1);
+    assert_string_equal(x->question_last, x->question_value);
+}
+
+static void expect_idle(void)
+{
+    pg_pool_tick(w->world_pool, pg_now());
+    assert_int_equal(COUNTED(inflight), 0);
+    assert_int_equal(COUNTED(waiting), 0);
+}
+
+/* --- the ordinary way ------------------------------------------------------------------------------------------- */
+
+static void a_statement_is_described_once(void **state)
+{
+    (void)state;
+    start_up(3);
+    assert_int_equal(w->world_statement.statement_state, STATEMENT_READY);
+    assert_string_equal(w->world_statement.statement_name, "v7");
+    assert_int_equal(w->world_statement.statement_params_n, 1);
+    assert_int_equal(w->world_statement.statement_params[0]->type_kind, PG_TEXT);
+    assert_int_equal(w->world_statement.statement_columns_n, 1);
+    assert_string_equal(w->world_statement.statement_columns[0].column_name, "c");
+    assert_int_equal(w->world_statement.statement_version, 1);
+    assert_int_equal(w->world_described, 1);
+    assert_true(pg_pool_tried(w->world_pool));
+    assert_string_equal(pg_pool_trouble(w->world_pool), "");
+}
+
+static void queries_of_one_turn_share_a_sync(void **state)
+{
+    unsigned syncs;
+
+    (void)state;
+    start_up(2);
+    syncs = w->world_fake->fake_syncs;
+    ASK("a", "b", "c", "d");
+    for (unsigned i = 0; i < 4; i++)
+        expect_answer(i);
+    assert_string_equal(w->world_order, "a b c d ");
+    assert_int_equal(w->world_fake->fake_syncs - syncs, 1);
+    assert_int_equal(COUNTED(queries), 4);
+    assert_int_equal(COUNTED(syncs), 1);
+    assert_int_equal(COUNTED(rows), 4);
+    expect_idle();
+}
+
+static void a_batch_holds_sync_batch_queries(void **state)
+{
+    unsigned syncs;
+
+    (void)state;
+    w->world_conf.pool_sync_batch = 3;
+    start_up(1);
+    syncs = w->world_fake->fake_syncs;
+    ASK("a", "b", "c", "d", "e", "f", "g");
+    /* One connection: after a full batch the next is opened on the same one, once the first is out of the way. */
+    assert_true(w->world_fake->fake_syncs - syncs >= 3);
+    assert_string_equal(w->world_order, "a b c d e f g ");
+}
+
+static void slow_queries_spread_out(void **state)
+{
+    unsigned busy = 0;
+
+    (void)state;
+    w->world_conf.pool_batch_us = 500;
+    start_up(4);
+    w->world_statement.statement_avg_ns = 10000000;
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(ask(i, "hang"), PG_DONE);
+    for (unsigned i = 0; i < 4; i++)
+        busy += w->world_pool->pool_all[i].conn_inflight_n == 1;
+    assert_int_equal(busy, 4);
+    w->world_statement.statement_avg_ns = 10000;
+}
+
+static void every_octet_on_its_own_changes_nothing(void **state)
+{
+    (void)state;
+    start_up(1);
+    w->world_fake->fake_octets = true;
+    ASK("a", "rows:5", "err:22012", "c", "big:300", "d");
+    w->world_fake->fake_octets = false;
+    expect_answer(0);
+    assert_int_equal(w->world_questions[1].question_rows, 5);
+    assert_int_equal(OUTCOME(2), PG_ERROR);
+    assert_string_equal(SQLSTATE(2), "22012");
+    expect_answer(3);
+    assert_int_equal(w->world_questions[4].question_octets, 304);
+    expect_answer(5);
+    expect_idle();
+}
+
+/* --- errors ----------------------------------------------------------------------------------------------------- */
+
+static void the_others_of_a_failed_batch_are_sent_again(void **state)
+{
+    (void)state;
+    start_up(1);
+    ASK("a", "b", "err:22012", "c", "err:23505", "d");
+    assert_string_equal(w->world_fake->fake_log, "a b err:22012 c err:23505 d ");
+    assert_string_equal(w->world_order, "a b err:22012 c err:23505 d ");
+    expect_answer(0);
+    expect_answer(1);
+    expect_answer(3);
+    expect_answer(5);
+    assert_string_equal(SQLSTATE(2), "22012");
+    assert_string_equal(SQLSTATE(4), "23505");
+    for (unsigned i = 3; i < 6; i++)
+        assert_int_equal(w->world_questions[i].question_restarts, 1); /* under a Sync of its own: once */
+    assert_int_equal(COUNTED(retried), 3);
+    assert_int_equal(COUNTED(errors), 2);
+    assert_int_equal(COUNTED(disconnects), 0);
+    expect_idle();
+}
+
+static void a_write_has_a_sync_of_its_own(void **state)
+{
+    unsigned syncs;
+
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(1);
+    syncs = w->world_fake->fake_syncs;
+    ASK("a", "err:22012", "b");
+    assert_int_equal(w->world_fake->fake_syncs - syncs, 3);
+    expect_answer(0);
+    assert_int_equal(OUTCOME(1), PG_ERROR);
+    expect_answer(2);
+    assert_int_equal(COUNTED(retried), 0);
+    expect_idle();
+}
+
+static void a_write_is_done_when_it_is_committed(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(1);
+    ASK("commit:23505", "commit:40001", "a");
+    assert_int_equal(OUTCOME(0), PG_ERROR);
+    assert_string_equal(SQLSTATE(0), "23505");
+    assert_string_equal(SQLSTATE(1), "40001");
+    expect_answer(2);
+    expect_idle();
+}
+
+static void a_row_too_large_is_skipped(void **state)
+{
+    (void)state;
+    start_up(1);
+    ASK("a", "big:99980", "big:100000", "big:500000", "b");
+    expect_answer(0);
+    assert_int_equal(OUTCOME(1), PG_DONE);
+    assert_int_equal(w->world_questions[1].question_octets, 99984);
+    assert_int_equal(OUTCOME(2), PG_INTERNAL);
+    assert_int_equal(OUTCOME(3), PG_INTERNAL);
+    assert_int_equal(w->world_questions[3].question_rows, 0);
+    expect_answer(4);
+    assert_int_equal(COUNTED(disconnects), 0);
+    expect_idle();
+}
+
+static void a_refused_row_ends_the_query_only(void **state)
+{
+    (void)state;
+    start_up(1);
+    w->world_questions[1].question_row_refused = true;
+    ASK("a", "rows:9", "b");
+    w->world_questions[1].question_row_refused = false;
+    assert_int_equal(OUTCOME(1), PG_INTERNAL);
+    assert_int_equal(w->world_questions[1].question_rows, 1);
+    expect_answer(0);
+    expect_answer(2);
+}
+
+static void what_cannot_be_bound_is_refused_and_leaves_no_trace(void **state)
+{
+    (void)state;
+    start_up(1);
+    w->world_questions[9].question_unbindable = true;
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_int_equal(ask(9, "x"), PG_INTERNAL);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    UNTIL(w->world_ended == 2);
+    assert_string_equal(w->world_fake->fake_log, "a b ");
+    expect_answer(0);
+    expect_answer(1);
+}
+
+static void without_a_buffer_a_query_is_shed(void **state)
+{
+    struct buf *hog[4096];
+    unsigned n = 0;
+
+    (void)state;
+    start_up(1);
+    while ((hog[n] = buf_get(w->world_buffers, 1)) != NULL)
+        n++;
+    assert_int_equal(ask(0, "a"), PG_SHED_BUFFERS);
+    while (n > 0)
+        buf_put(w->world_buffers, &hog[--n]);
+    ASK("a");
+    expect_answer(0);
+}
+
+/* --- connections lost ------------------------------------------------------------------------------------------- */
+
+static void a_lost_read_is_tried_on_another_connection(void **state)
+{
+    (void)state;
+    start_up(2);
+    ASK("a", "b");
+    fake_break_all(w->world_fake);
+    UNTIL(COUNTED(disconnects) == 2);
+    UNTIL(pg_pool_up(w->world_pool) == 2);
+    w->world_statement.statement_avg_ns = 1000;
+    ASK("a", "close", "b"); /* the second takes down two connections, one after the other */
+    assert_int_equal(OUTCOME(1), PG_SHED_DOWN);
+    assert_int_equal(w->world_questions[1].question_restarts, 1);
+    assert_int_equal(COUNTED(lost), 0);
+    UNTIL(pg_pool_up(w->world_pool) == 2);
+    expect_idle();
+}
+
+static void the_last_connection_lost_means_down(void **state)
+{
+    (void)state;
+    start_up(1);
+    w->world_conf.pool_max_inflight = 2;
+    pg_pool_set_max_inflight(w->world_pool, 2);
+    ASK("close", "b", "waiting");
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(OUTCOME(i), PG_SHED_DOWN);
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    ASK("again");
+    expect_answer(0);
+    expect_idle();
+}
+
+static void a_lost_write_is_unknown(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(1);
+    ASK("a", "close", "b");
+    expect_answer(0);
+    assert_int_equal(OUTCOME(1), PG_UNKNOWN);
+    assert_int_equal(OUTCOME(2), PG_UNKNOWN); /* its octets were sent: who knows */
+    assert_int_equal(COUNTED(lost), 2);
+    expect_idle();
+}
+
+static void a_write_that_was_not_sent_goes_elsewhere(void **state)
+{
+    struct pg_conn *c;
+
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(2);
+    assert_int_equal(ask(0, "a"), PG_DONE); /* appended, not flushed */
+    c = w->world_questions[0].question_query.query_conn;
+    conn_lose(c, LOSS_SUDDEN, "by the test");
+    UNTIL(w->world_ended == 1);
+    expect_answer(0);
+    assert_int_equal(w->world_questions[0].question_restarts, 1);
+    assert_int_equal(COUNTED(lost), 0);
+}
+
+static void after_a_fatal_error_only_what_ran_is_unknown(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(2);
+    w->world_statement.statement_avg_ns = 1000;
+    ASK("a", "fatal", "b", "c");
+    expect_answer(0);
+    assert_int_equal(OUTCOME(1), PG_UNKNOWN);
+    expect_answer(2); /* the server had not come to them: run on the other connection */
+    expect_answer(3);
+    UNTIL(pg_pool_up(w->world_pool) == 2);
+    ASK("fatal-unbound"); /* twice before it could begin: not run, that is certain */
+    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+    expect_idle();
+}
+
+static void hostile_messages_cost_the_connection(void **state)
+{
+    static const char *const values[] = {"bad-length", "bad-type"};
+
+    (void)state;
+    start_up(2);
+    w->world_statement.statement_avg_ns = 1000;
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned connects = (unsigned)COUNTED(connects);
+
+        ASK("a", values[i], "b");
+        assert_int_equal(OUTCOME(1), PG_INTERNAL); /* not tried on the other connection too */
+        assert_int_equal(w->world_questions[1].question_restarts, 0);
+        expect_answer(2);
+        UNTIL(pg_pool_up(w->world_pool) == 2);
+        assert_int_equal(COUNTED(connects), connects + 1);
+    }
+    ASK("a");
+    expect_answer(0);
+    expect_idle();
+}
+
+static void an_open_transaction_costs_the_connection(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(1);
+    ASK("begin", "b");
+    expect_answer(0);
+    assert_int_equal(OUTCOME(1), PG_UNKNOWN); /* it ran inside, and went with it */
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    ASK("c");
+    expect_answer(0);
+    expect_idle();
+}
+
+static void a_demoted_server_is_left(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(1);
+    ASK("err:25006");
+    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+    assert_int_equal(COUNTED(disconnects), 1);
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    assert_int_equal(COUNTED(connects), 2);
+}
+
+static void on_a_read_only_pool_25006_is_the_routes_fault(void **state)
+{
+    (void)state;
+    start_up(1);
+    ASK("err:25006");
+    assert_int_equal(OUTCOME(0), PG_ERROR);
+    assert_string_equal(SQLSTATE(0), "25006");
+    assert_int_equal(COUNTED(disconnects), 0);
+}
+
+/* --- statements ------------------------------------------------------------------------------------------------- */
+
+static void a_stale_plan_is_prepared_again(void **state)
+{
+    (void)state;
+    start_up(1);
+    w->world_fake->fake_stale = 1;
+    w->world_fake->fake_column_oid = 23; /* what has changed */
+    ASK("a", "stale", "b");
+    for (unsigned i = 0; i < 3; i++)
+        expect_answer(i);
+    assert_int_equal(w->world_fake->fake_deallocates, 1);
+    assert_int_equal(w->world_described, 2);
+    assert_int_equal(w->world_statement.statement_version, 2);
+    assert_int_equal(w->world_statement.statement_columns[0].column_type->type_kind, PG_INT4);
+    assert_int_equal(COUNTED(connects), 1);
+    assert_int_equal(COUNTED(disconnects), 0);
+    expect_idle();
+}
+
+static void a_query_may_meet_every_stale_connection(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(3);
+    w->world_fake->fake_stale = 3;
+    ASK("stale");
+    expect_answer(0);
+    w->world_fake->fake_stale = 100; /* but not for ever */
+    ASK("stale");
+    assert_int_equal(OUTCOME(0), PG_ERROR);
+    assert_string_equal(SQLSTATE(0), "0A000");
+    UNTIL(pg_pool_up(w->world_pool) == 3);
+    expect_idle();
+}
+
+static void a_refused_statement_is_broken_and_mended(void **state)
+{
+    (void)state;
+    w->world_fake->fake_refuse = "42P01";
+    start_up(1);
+    assert_int_equal(w->world_statement.statement_state, STATEMENT_BROKEN);
+    assert_string_equal(w->world_statement.statement_why, "fake says 42P01");
+    assert_int_equal(w->world_described, 0);
+    assert_int_equal(ask(0, "a"), PG_BROKEN);
+    w->world_fake->fake_refuse = NULL;
+    pg_pool_tick(w->world_pool, pg_now() + 60ull * SECOND);
+    UNTIL(w->world_statement.statement_state == STATEMENT_READY);
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    ASK("a");
+    expect_answer(0);
+}
+
+static void an_owners_objection_breaks_the_statement(void **state)
+{
+    (void)state;
+    w->world_objection = "a column name twice";
+    start_up(2);
+    assert_int_equal(w->world_statement.statement_state, STATEMENT_BROKEN);
+    assert_string_equal(w->world_statement.statement_why, "a column name twice");
+    assert_int_equal(w->world_described, 2); /* a broken one is tried at each connect */
+    assert_int_equal(ask(0, "a"), PG_BROKEN);
+}
+
+static void a_passing_trouble_does_not_break_a_statement(void **state)
+{
+    (void)state;
+    w->world_fake->fake_refuse = "53200";
+    start(1);
+    UNTIL(pg_pool_tried(w->world_pool));
+    assert_int_equal(w->world_statement.statement_state, STATEMENT_UNKNOWN);
+    assert_int_equal(pg_pool_up(w->world_pool), 0);
+    assert_non_null(strstr(pg_pool_trouble(w->world_pool), "fake says 53200"));
+    w->world_fake->fake_refuse = NULL;
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    assert_string_equal(pg_pool_trouble(w->world_pool), "");
+}
+
+/* --- full, down, the queue -------------------------------------------------------------------------------------- */
+
+static void full_is_queued_then_shed(void **state)
+{
+    (void)state;
+    w->world_conf.pool_max_inflight = 2;
+    w->world_conf.pool_queue = 1;
+    start_up(1);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(ask(2, "c"), PG_DONE);
+    assert_int_equal(w->world_questions[2].question_query.query_state, QUERY_WAITING);
+    assert_int_equal(ask(3, "d"), PG_SHED_FULL);
+    assert_int_equal(COUNTED(shed_pool_full), 1);
+    UNTIL(w->world_ended == 3);
+    assert_string_equal(w->world_order, "a b c ");
+    expect_idle();
+}
+
+static void without_a_queue_full_is_shed_at_once(void **state)
+{
+    (void)state;
+    w->world_conf.pool_max_inflight = 1;
+    w->world_conf.pool_queue = 0;
+    start_up(2);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(ask(2, "c"), PG_SHED_FULL);
+    UNTIL(w->world_ended == 2);
+    ASK("d");
+    expect_answer(0);
+}
+
+static void who_waits_too_long_is_shed(void **state)
+{
+    (void)state;
+    w->world_conf.pool_max_inflight = 1;
+    w->world_conf.pool_queue_timeout_ms = 1000;
+    start_up(1);
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    assert_int_equal(ask(1, "a"), PG_DONE);
+    assert_int_equal(ask(2, "b"), PG_DONE);
+    turn();
+    pg_pool_tick(w->world_pool, pg_now() + SECOND / 2);
+    assert_int_equal(w->world_ended, 0);
+    pg_pool_tick(w->world_pool, pg_now() + 2ull * SECOND);
+    assert_int_equal(w->world_ended, 2);
+    assert_int_equal(OUTCOME(1), PG_SHED_TIMEOUT);
+    assert_int_equal(OUTCOME(2), PG_SHED_TIMEOUT);
+    assert_int_equal(COUNTED(shed_queue_timeout), 2);
+    assert_int_equal(w->world_questions[0].question_ends, 0);
+}
+
+static void more_slots_let_the_waiting_in(void **state)
+{
+    (void)state;
+    w->world_conf.pool_max_inflight = 1;
+    start_up(1);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(w->world_questions[1].question_query.query_state, QUERY_WAITING);
+    pg_pool_set_max_inflight(w->world_pool, 8);
+    assert_int_equal(w->world_questions[1].question_query.query_state, QUERY_SENT);
+    UNTIL(w->world_ended == 2);
+}
+
+static void without_a_server_it_starts_and_sheds(void **state)
+{
+    (void)state;
+    fake_unlisten(w->world_fake);
+    start(2);
+    UNTIL(pg_pool_tried(w->world_pool));
+    assert_int_equal(pg_pool_up(w->world_pool), 0);
+    assert_int_equal(ask(0, "a"), PG_SHED_DOWN);
+    assert_int_equal(COUNTED(shed_pool_down), 1);
+    assert_true(COUNTED(connect_failures) >= 2);
+    assert_true(strlen(pg_pool_trouble(w->world_pool)) > 0);
+    fake_listen(w->world_fake);
+    UNTIL(pg_pool_up(w->world_pool) == 2);
+    assert_string_equal(pg_pool_trouble(w->world_pool), "");
+    ASK("a");
+    expect_answer(0);
+}
+
+static void too_many_connections_backs_off(void **state)
+{
+    (void)state;
+    w->world_conf.pool_reconnect_max_ms = 100000;
+    w->world_fake->fake_no_login = "53300";
+    start(1);
+    UNTIL(pg_pool_tried(w->world_pool));
+    assert_non_null(strstr(pg_pool_trouble(w->world_pool), "fake says 53300"));
+    for (int i = 0; i < 6; i++) { /* whenever it is due: the pause grows */
+        struct pg_conn *c = &w->world_pool->pool_all[0];
+        unsigned failures = c->conn_failures;
+        uint64_t pause = c->conn_retry_at - pg_now();
+
+        assert_true(pause < 100ull * SECOND);
+        assert_true(i < 3 || pause > 100000000u);
+        pg_pool_tick(w->world_pool, c->conn_retry_at);
+        while (c->conn_failures == failures)
+            (void)event_base_loop(w->world_base, EVLOOP_ONCE);
+    }
+}
+
+/* --- clients that leave ----------------------------------------------------------------------------------------- */
+
+static void an_abandoned_query_keeps_its_place(void **state)
+{
+    (void)state;
+    start_up(1);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_int_equal(ask(1, "rows:3"), PG_DONE);
+    assert_int_equal(ask(2, "c"), PG_DONE);
+    assert_false(pg_query_abandon(&w->world_questions[1].question_query));
+    UNTIL(w->world_ended == 3);
+    assert_string_equal(w->world_order, "a rows:3 c ");
+    assert_int_equal(w->world_questions[1].question_rows, 0);
+    expect_answer(2);
+    assert_int_equal(COUNTED(abandoned), 1);
+}
+
+static void a_waiting_query_leaves_at_once(void **state)
+{
+    (void)state;
+    w->world_conf.pool_max_inflight = 1;
+    start_up(1);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(ask(2, "c"), PG_DONE);
+    assert_true(pg_query_abandon(&w->world_questions[1].question_query));
+    assert_int_equal(w->world_questions[1].question_query.query_state, QUERY_IDLE);
+    UNTIL(w->world_ended == 2);
+    assert_string_equal(w->world_order, "a c ");
+    assert_int_equal(w->world_questions[1].question_ends, 0);
+}
+
+static void a_skipped_abandoned_query_is_not_sent_again(void **state)
+{
+    (void)state;
+    start_up(1);
+    assert_int_equal(ask(0, "err:22012"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(ask(2, "c"), PG_DONE);
+    assert_false(pg_query_abandon(&w->world_questions[1].question_query));
+    UNTIL(w->world_ended == 3);
+    assert_string_equal(w->world_fake->fake_log, "err:22012 c ");
+}
+
+static void an_abandoned_query_that_runs_on_is_cancelled(void **state)
+{
+    struct pg_conn *c;
+
+    (void)state;
+    start_up(1);
+    c = &w->world_pool->pool_all[0];
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    turn();
+    assert_false(pg_query_abandon(&w->world_questions[0].question_query));
+    pg_pool_tick(w->world_pool, pg_now() + SECOND / 2); /* not long enough yet */
+    assert_int_equal(c->conn_state, CONN_READY);
+    pg_pool_tick(w->world_pool, pg_now() + 2ull * SECOND);
+    assert_int_equal(c->conn_state, CONN_CANCELLING);
+    /* Nothing is sent behind it: it could be hit. */
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(w->world_questions[1].question_query.query_state, QUERY_WAITING);
+    UNTIL(w->world_ended == 2);
+    assert_int_equal(w->world_fake->fake_cancels, 1);
+    assert_int_equal(w->world_fake->fake_cancel_pid, 1000);
+    assert_int_equal(w->world_fake->fake_cancel_key, 0x80000000u + 1000);
+    expect_answer(1);
+    assert_int_equal(COUNTED(cancelled), 1);
+    assert_int_equal(c->conn_state, CONN_READY);
+}
+
+static void a_neighbour_is_never_cancelled(void **state)
+{
+    (void)state;
+    start_up(1);
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    turn();
+    assert_false(pg_query_abandon(&w->world_questions[0].question_query));
+    pg_pool_tick(w->world_pool, pg_now() + 2ull * SECOND);
+    turn();
+    assert_int_equal(w->world_pool->pool_all[0].conn_state, CONN_READY);
+    assert_int_equal(w->world_fake->fake_cancels, 0);
+    /* When the neighbour leaves too, there is nobody to hurt. */
+    assert_false(pg_query_abandon(&w->world_questions[1].question_query));
+    pg_pool_tick(w->world_pool, pg_now() + 2ull * SECOND);
+    UNTIL(w->world_ended == 2);
+    assert_int_equal(w->world_fake->fake_cancels, 1);
+}
+
+static void a_stray_cancel_is_not_the_clients_problem(void **state)
+{
+    (void)state;
+    start_up(1);
+    w->world_pool->pool_all[0].conn_cancel_at = pg_now();
+    ASK("err:57014"); /* fails each time: once it is excused, then it is believed */
+    assert_int_equal(w->world_questions[0].question_restarts, 1);
+    assert_string_equal(SQLSTATE(0), "57014");
+    w->world_pool->pool_all[0].conn_cancel_at = 0;
+    ASK("err:57014");
+    assert_int_equal(w->world_questions[0].question_restarts, 0);
+    assert_string_equal(SQLSTATE(0), "57014");
+}
+
+static void a_server_that_falls_silent_is_given_up(void **state)
+{
+    (void)state;
+    start_up(1);
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    turn();
+    pg_pool_tick(w->world_pool, pg_now() + 9ull * SECOND);
+    assert_int_equal(w->world_ended, 0);
+    pg_pool_tick(w->world_pool, pg_now() + 20ull * SECOND);
+    assert_int_equal(w->world_ended, 1);
+    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+}
+
+static void a_long_idle_connection_is_not_taken_for_silent(void **state)
+{
+    struct pg_conn *c;
+
+    (void)state;
+    start_up(1);
+    c = &w->world_pool->pool_all[0];
+    ASK("a", "err:22012", "b");
+    assert_int_equal(c->conn_busy_since, 0);
+    assert_int_equal(ask(0, "c"), PG_DONE);
+    pg_pool_tick(w->world_pool, pg_now() + 60ull * SECOND); /* before it is sent */
+    assert_int_equal(COUNTED(disconnects), 0);
+    UNTIL(w->world_ended == 4);
+    expect_answer(0);
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------------- */
+
+static void a_stopped_pool_finishes_and_says_goodbye(void **state)
+{
+    (void)state;
+    start_up(2);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    pg_pool_stop(w->world_pool);
+    UNTIL(w->world_ended == 1);
+    expect_answer(0);
+    UNTIL(pg_pool_up(w->world_pool) == 0);
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_int_equal(w->world_fake->fake_terminates, 2);
+    pg_pool_tick(w->world_pool, pg_now() + 60ull * SECOND);
+    turn();
+    assert_int_equal(pg_pool_up(w->world_pool), 0); /* and does not come back */
+    assert_int_equal(ask(1, "b"), PG_SHED_DOWN);
+}
+
+static void a_freed_pool_gives_every_query_back(void **state)
+{
+    (void)state;
+    w->world_conf.pool_max_inflight = 2;
+    start_up(1);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(ask(i, "hang"), PG_DONE);
+    turn();
+    pg_pool_free(&w->world_pool);
+    assert_int_equal(w->world_ended, 4);
+}
+
+static void nothing_is_allocated_once_it_is_up(void **state)
+{
+    uint64_t steady;
+    enum alloc_scope old;
+
+    (void)state;
+    start_up(2);
+    ASK("a", "b");
+    alloc_ready();
+    old = alloc_enter(ALLOC_PG);
+    steady = stats.stats_worker[STAT_alloc_pg];
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(ask(i, i % 5 == 3 ? "err:22012" : "rows:20"), PG_DONE);
+    pg_pool_flush(w->world_pool, pg_now());
+    alloc_leave(old);
+    for (unsigned i = 0; i < 100; i++)
+        (void)event_base_loop(w->world_base, EVLOOP_NONBLOCK), pg_pool_flush(w->world_pool, pg_now());
+    assert_int_equal(stats.stats_worker[STAT_alloc_pg], steady); /* the fake's are counted elsewhere */
+    assert_int_equal(w->world_ended, 22);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_statement_is_described_once),
+        TEST(queries_of_one_turn_share_a_sync),
+        TEST(a_batch_holds_sync_batch_queries),
+        TEST(slow_queries_spread_out),
+        TEST(every_octet_on_its_own_changes_nothing),
+        TEST(the_others_of_a_failed_batch_are_sent_again),
+        TEST(a_write_has_a_sync_of_its_own),
+        TEST(a_write_is_done_when_it_is_committed),
+        TEST(a_row_too_large_is_skipped),
+        TEST(a_refused_row_ends_the_query_only),
+        TEST(what_cannot_be_bound_is_refused_and_leaves_no_trace),
+        TEST(without_a_buffer_a_query_is_shed),
+        TEST(a_lost_read_is_tried_on_another_connection),
+        TEST(the_last_connection_lost_means_down),
+        TEST(a_lost_write_is_unknown),
+        TEST(a_write_that_was_not_sent_goes_elsewhere),
+        TEST(after_a_fatal_error_only_what_ran_is_unknown),
+        TEST(hostile_messages_cost_the_connection),
+        TEST(an_open_transaction_costs_the_connection),
+        TEST(a_demoted_server_is_left),
+        TEST(on_a_read_only_pool_25006_is_the_routes_fault),
+        TEST(a_stale_plan_is_prepared_again),
+        TEST(a_query_may_meet_every_stale_connection),
+        TEST(a_refused_statement_is_broken_and_mended),
+        TEST(an_owners_objection_breaks_the_statement),
+        TEST(a_passing_trouble_does_not_break_a_statement),
+        TEST(full_is_queued_then_shed),
+        TEST(without_a_queue_full_is_shed_at_once),
+        TEST(who_waits_too_long_is_shed),
+        TEST(more_slots_let_the_waiting_in),
+        TEST(without_a_server_it_starts_and_sheds),
+        TEST(too_many_connections_backs_off),
+        TEST(an_abandoned_query_keeps_its_place),
+        TEST(a_waiting_query_leaves_at_once),
+        TEST(a_skipped_abandoned_query_is_not_sent_again),
+        TEST(an_abandoned_query_that_runs_on_is_cancelled),
+        TEST(a_neighbour_is_never_cancelled),
+        TEST(a_stray_cancel_is_not_the_clients_problem),
+        TEST(a_server_that_falls_silent_is_given_up),
+        TEST(a_long_idle_connection_is_not_taken_for_silent),
+        TEST(a_stopped_pool_finishes_and_says_goodbye),
+        TEST(a_freed_pool_gives_every_query_back),
+        TEST(nothing_is_allocated_once_it_is_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,385 @@
+/* The request as handlers see it (handler.h), and its answer. */
+#include "worker/handler/request.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "worker/http/respond.h"
+#include "worker/http/server.h"
+#include "worker/http/status.h"
+#include "worker/json/write.h"
+#include "worker/pg/sqlstate.h"
+
+static void render_other(struct request *r) __attribute__((noinline));
+static inline bool render_usual(struct request *r);
+static void render_error(struct request *r);
+static void put_head(struct request *r, const char *head, size_t len);
+static void problem_member(struct out *o, const char *name, size_t name_len, struct slice value);
+static bool is_optimistic(unsigned status);
+
+const struct http_request *request_http(const struct request *r)
+{
+    return &r->req_http;
+}
+
+struct slice request_arg(const struct request *r, unsigned i)
+{
+    AN(r->req_args != NULL);
+    return r->req_args[i];
+}
+
+const struct slice *request_args(const struct request *r)
+{
+    return r->req_args;
+}
+
+struct slice request_peer(struct request *r)
+{
+    const struct in6_addr *peer;
+
+    if (r->req_peer[0] == '\0' && r->req_conn != NULL) {
+        peer = &r->req_conn->conn_peer;
+        if (IN6_IS_ADDR_V4MAPPED(peer))
+            (void)inet_ntop(AF_INET, peer->s6_addr + 12, r->req_peer, sizeof(r->req_peer));
+        else
+            (void)inet_ntop(AF_INET6, peer, r->req_peer, sizeof(r->req_peer));
+    }
+    return (struct slice){r->req_peer, strlen(r->req_peer)};
+}
+
+uint64_t request_started(const struct request *r)
+{
+    return r->req_started_ns;
+}
+
+struct out *request_out(struct request *r)
+{
+    struct out *o = &r->req_out;
+
+    if (o->out_tail == NULL && o->out_error == OUT_OK) {
+        struct buf *b = buf_get(o->out_buffers, BUF_DATA_MIN);
+
+        o->out_limit = r->req_server->server_limits.limit_response_bytes;
+        if (b == NULL) {
+            o->out_error = OUT_NO_BUFFERS;
+            return o;
+        }
+        b->buf_start = b->buf_end = REQUEST_HEAD_ROOM;
+        o->out_head = o->out_tail = b;
+    }
+    return o;
+}
+
+void request_status(struct request *r, unsigned status)
+{
+    r->req_status = (uint16_t)status;
+}
+
+void request_content_type(struct request *r, struct slice type)
+{
+    r->req_type = type;
+}
+
+void request_field(struct request *r, struct slice name, struct slice value)
+{
+    r->req_fields.out_buffers = r->req_out.out_buffers;
+    out_write(&r->req_fields, name.slice_p, name.slice_len);
+    out_literal(&r->req_fields, ": ");
+    out_write(&r->req_fields, value.slice_p, value.slice_len);
+    out_literal(&r->req_fields, "\r\n");
+}
+
+void request_clear(struct request *r)
+{
+    out_reset(&r->req_out);
+}
+
+void request_problem(struct request *r, unsigned status, const struct problem *p)
+{
+    struct slice title = p->problem_title.slice_p != NULL ? p->problem_title : http_status_reason(status);
+    struct out *o;
+
+    request_clear(r);
+    r->req_status = (uint16_t)status;
+    r->req_type = SLICE_LITERAL("application/problem+json");
+    r->req_retry_after = p->problem_retry_after;
+    o = request_out(r);
+    out_literal(o, "{\"type\":\"about:blank\",\"title\":");
+    json_write_string(o, title.slice_p, title.slice_len);
+    out_literal(o, ",\"status\":");
+    out_u64(o, status);
+    problem_member(o, ",\"detail\":", 10, p->problem_detail);
+    problem_member(o, ",\"parameter\":", 13, p->problem_parameter);
+    problem_member(o, ",\"sqlstate\":", 12, p->problem_sqlstate);
+    out_literal(o, "}");
+}
+
+void request_shed(struct request *r, enum request_shed_cause cause)
+{
+    static const struct {
+        enum stat_worker shed_stat;
+        struct slice shed_detail;
+    } causes[] = {
+        [SHED_POOL_FULL] = {STAT_shed_pool_full, SLICE_LITERAL("every database connection is busy")},
+        [SHED_QUEUE_TIMEOUT] = {STAT_shed_queue_timeout, SLICE_LITERAL("no database connection became free in time")},
+        [SHED_POOL_DOWN] = {STAT_shed_pool_down, SLICE_LITERAL("the database cannot be reached")},
+        [SHED_BUFFERS] = {STAT_shed_buffers, SLICE_LITERAL("the buffers are full")},
+        [SHED_CONNECTIONS] = {STAT_shed_connections, SLICE_LITERAL("too many connections")},
+    };
+    unsigned status =
+        r->req_route != NULL ? r->req_route->route_conf->route_shed_status : r->req_server->server_shed.shed_status;
+
+    server_count(r->req_server, causes[cause].shed_stat, 1);
+    r->req_shed = true;
+    if (is_optimistic(status)) { /* the operator wants the client to believe that it went well */
+        request_clear(r);
+        r->req_status = (uint16_t)status;
+        r->req_retry_after = true;
+        return;
+    }
+    request_problem(r, status,
+                    &(struct problem){.problem_detail = causes[cause].shed_detail, .problem_retry_after = true});
+}
+
+void request_finish(struct request *r, enum handler_result result)
+{
+    struct conn *c = r->req_conn;
+
+    CHECK_OBJ(r, REQUEST_MAGIC);
+    if (r->req_state == REQUEST_ORPHANED) {
+        request_free(r);
+        return;
+    }
+    AN(r->req_state == REQUEST_SUSPENDED && c != NULL);
+    AN(result != HANDLER_SUSPEND);
+    if (result == HANDLER_CLOSE)
+        r->req_close = true;
+    r->req_state = REQUEST_ANSWERED;
+    request_render(r);
+    conn_answer(c);
+}
+
+bool request_abandoned(const struct request *r)
+{
+    return r->req_conn == NULL;
+}
+
+struct pg_query *request_query(struct request *r)
+{
+    struct pg_query *q = &r->req_query;
+
+    if (q->magic != PG_QUERY_MAGIC) {
+        memset(q, 0, sizeof(*q));
+        q->magic = PG_QUERY_MAGIC;
+    }
+    return q;
+}
+
+struct request *request_of_query(struct pg_query *q)
+{
+    struct request *r = (struct request *)(void *)((char *)q - offsetof(struct request, req_query));
+
+    CHECK_OBJ(r, REQUEST_MAGIC);
+    return r;
+}
+
+enum handler_result request_submit(struct request *r)
+{
+    struct pg_pool *pool = r->req_query.query_statement->statement_pool;
+    enum pg_outcome outcome = pg_pool_submit(pool, &r->req_query, r->req_server->server_now_ns);
+
+    if (outcome == PG_DONE)
+        return HANDLER_SUSPEND;
+    request_outcome(r, outcome, NULL);
+    return HANDLER_DONE;
+}
+
+void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg_error *error)
+{
+    switch (outcome) {
+    case PG_SHED_FULL:
+        request_shed(r, SHED_POOL_FULL);
+        return;
+    case PG_SHED_TIMEOUT:
+        request_shed(r, SHED_QUEUE_TIMEOUT);
+        return;
+    case PG_SHED_DOWN:
+        request_shed(r, SHED_POOL_DOWN);
+        return;
+    case PG_SHED_BUFFERS:
+        request_shed(r, SHED_BUFFERS);
+        return;
+    case PG_UNKNOWN:
+        request_problem(
+            r, 502,
+            &(struct problem){.problem_title = SLICE_LITERAL("outcome unknown"),
+                              .problem_detail = SLICE_LITERAL("the connection to the database was lost while the "
+                                                              "statement ran: it may or may not have taken effect")});
+        return;
+    case PG_BROKEN:
+        request_problem(
+            r, 500,
+            &(struct problem){.problem_detail = SLICE_LITERAL("the route's statement cannot be run; see /ready")});
+        return;
+    case PG_ERROR: {
+        const struct pg_sqlstate *s = pg_sqlstate_find(error->error_sqlstate);
+        struct problem p = {.problem_title = {s->sqlstate_title, strlen(s->sqlstate_title)},
+                            .problem_sqlstate = {error->error_sqlstate, strlen(error->error_sqlstate)},
+                            .problem_retry_after = s->sqlstate_retry_after};
+
+        if (r->req_server->server_conf->conf_expose_errors && error->error_message != NULL)
+            p.problem_detail = (struct slice){error->error_message, strlen(error->error_message)};
+        request_problem(r, s->sqlstate_status, &p);
+        return;
+    }
+    case PG_DONE:
+    case PG_INTERNAL:
+        break;
+    }
+    request_problem(r, 500,
+                    &(struct problem){.problem_detail = SLICE_LITERAL("the database's answer could not be used")});
+}
+
+void request_render(struct request *r)
+{
+    if (r->req_out.out_error != OUT_OK)
+        render_error(r);
+    request_count(r, r->req_route, r->req_status);
+    if (!render_usual(r))
+        render_other(r);
+}
+
+/* Any answer at all. */
+static void render_other(struct request *r)
+{
+    struct server *s = r->req_server;
+    const struct server_route *route = r->req_route;
+    char head[RESPOND_HEAD_MAX];
+    struct respond respond = {0};
+
+    if (route != NULL && r->req_status == route->route_conf->route_status && !r->req_shed) {
+        const char *type = route->route_conf->route_content_type;
+
+        if (r->req_type.slice_p == NULL && type != NULL)
+            r->req_type = (struct slice){type, strlen(type)};
+    }
+    respond.respond_status = r->req_status;
+    respond.respond_type = r->req_type;
+    respond.respond_length = r->req_out.out_bytes;
+    respond.respond_allow = r->req_allow;
+    respond.respond_retry_after = r->req_retry_after ? s->server_shed.shed_retry_after + 1 : 0;
+    respond.respond_close = r->req_close;
+    respond.respond_keep_alive = r->req_http.rq_minor == 0;
+    respond.respond_date = s->server_date;
+    if (r->req_http.rq_method == METHOD_HEAD || respond_is_bodiless(r->req_status))
+        out_reset(&r->req_out);
+    put_head(r, head, respond_head(head, &respond));
+}
+
+/* The answer that a route gives nearly always: its head is ready but for the length.  False: this is another one. */
+static inline bool render_usual(struct request *r)
+{
+    const struct server_route *route = r->req_route;
+    struct buf *b = r->req_out.out_head;
+    size_t length = r->req_out.out_bytes;
+    unsigned digits = 1;
+    size_t limit = 10;
+    char *p;
+
+    if (route == NULL || r->req_status != route->route_status || b == NULL || r->req_type.slice_p != NULL ||
+        (r->req_close | r->req_shed | r->req_retry_after) || r->req_http.rq_minor == 0 ||
+        r->req_http.rq_method == METHOD_HEAD || r->req_fields.out_head != NULL ||
+        b->buf_start < route->route_head_len + 24)
+        return false;
+    for (; length >= limit; limit *= 10) /* limits.response_bytes keeps it far from overflowing */
+        digits++;
+    b->buf_start -= route->route_head_len + digits + 4;
+    r->req_out.out_bytes += route->route_head_len + digits + 4;
+    p = (char *)b->buf_data + b->buf_start;
+    memcpy(p, route->route_head, route->route_head_len);
+    p += route->route_head_len + digits;
+    memcpy(p, "\r\n\r\n", 4);
+    do {
+        *--p = (char)('0' + length % 10);
+        length /= 10;
+    } while (length > 0);
+    return true;
+}
+
+/* The body could not be held: the answer becomes an error. */
+static void render_error(struct request *r)
+{
+    if (r->req_out.out_error == OUT_LIMIT) {
+        server_count(r->req_server, STAT_limit_response_bytes, 1);
+        request_problem(
+            r, 500,
+            &(struct problem){.problem_detail = SLICE_LITERAL("the answer is larger than limits.response_bytes")});
+    } else {
+        request_shed(r, SHED_BUFFERS);
+    }
+}
+
+void request_release(struct request *r)
+{
+    struct buffers *bs = r->req_server->server_buffers;
+
+    if (r->req_head_buf != NULL)
+        buf_unref(bs, &r->req_head_buf);
+    if (r->req_body_buf != NULL)
+        buf_put(bs, &r->req_body_buf);
+    if (r->req_out.out_head != NULL)
+        out_reset(&r->req_out);
+    if (r->req_fields.out_head != NULL)
+        out_reset(&r->req_fields);
+}
+
+void request_free(struct request *r)
+{
+    request_release(r);
+    r->magic = 0;
+    slab_put(r->req_server->server_requests, r);
+}
+
+/* Puts the head, the extra fields and the empty line in front of the body: into the room kept for it, or into a block
+ * of its own. */
+static void put_head(struct request *r, const char *head, size_t len)
+{
+    struct buf *b = r->req_out.out_head;
+    struct out o;
+
+    if (r->req_fields.out_bytes == 0 && b != NULL && b->buf_start >= len + 2) {
+        unsigned char *p;
+
+        b->buf_start -= (uint32_t)len + 2;
+        p = b->buf_data + b->buf_start;
+        memcpy(p, head, len);
+        memcpy(p + len, "\r\n", 2);
+        r->req_out.out_bytes += len + 2;
+        return;
+    }
+    out_init(&o, r->req_out.out_buffers, 0);
+    out_write(&o, head, len);
+    if (r->req_fields.out_bytes > 0)
+        out_append(&o, &r->req_fields);
+    out_literal(&o, "\r\n");
+    if (o.out_error != OUT_OK) {
+        out_reset(&o);
+        out_reset(&r->req_out); /* conn_answer sees that there is nothing */
+        return;
+    }
+    out_append(&o, &r->req_out);
+    r->req_out = o;
+}
+
+static void problem_member(struct out *o, const char *name, size_t name_len, struct slice value)
+{
+    if (value.slice_p == NULL)
+        return;
+    out_write(o, name, name_len);
+    json_write_string(o, value.slice_p, value.slice_len);
+}
+
+static bool is_optimistic(unsigned status)
+{
+    return status < 300;
+}

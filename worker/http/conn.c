@@ -1,0 +1,419 @@
+/* A client's connection: events, reading, sending, deadlines, and its end. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/http/date.h"
+#include "worker/http/server.h"
+#include "worker/mem/alloc.h"
+
+#define IOV_MAX_SEND 64u
+#define LINGER_READS 16u /* per turn, each DISCARD octets */
+
+static char discard[16384]; /* where a lingering connection's octets go */
+
+static void conn_event(evutil_socket_t fd, short what, void *arg);
+static void conn_read(struct conn *c);
+static void conn_discard(struct conn *c);
+static void conn_settle(struct conn *c);
+static bool conn_send(struct conn *c);
+static void conn_end(struct conn *c);
+static void conn_move(struct conn *c, enum conn_state state);
+static void conn_free(struct conn *c);
+static void conn_late(struct conn *c);
+static struct in6_addr peer_address(const struct sockaddr *peer);
+
+void server_clock(struct server *s)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    s->server_now_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void conn_open(struct server *s, int fd, const struct sockaddr *peer, bool shed)
+{
+    struct conn *c = slab_get(s->server_conns);
+
+    if (c == NULL) {
+        close(fd);
+        return;
+    }
+    memset(c, 0, sizeof(*c));
+    c->magic = CONN_MAGIC;
+    c->conn_fd = fd;
+    c->conn_server = s;
+    c->conn_shed = shed;
+    c->conn_writable = true;
+    c->conn_peer = peer_address(peer);
+    TAILQ_INIT(&c->conn_requests);
+    out_init(&c->conn_out, s->server_buffers, 0);
+    c->conn_state = CONN_IDLE;
+    c->conn_idle_ms = s->server_now_ms;
+    c->conn_deadline_ms = s->server_now_ms + s->server_timeouts_ms[CONN_IDLE];
+    TAILQ_INSERT_TAIL(&s->server_lists[CONN_IDLE], c, conn_link);
+    AZ(event_assign(&c->conn_event, s->server_base, fd, EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, conn_event,
+                    c));
+    AZ(event_add(&c->conn_event, NULL));
+    server_count(s, STAT_http_accepted, 1);
+    if (s->server_public)
+        stat_set(STAT_http_connections, slab_used(s->server_conns));
+}
+
+void conn_close(struct conn *c)
+{
+    struct server *s = c->conn_server;
+    struct request *r;
+
+    CHECK_OBJ(c, CONN_MAGIC);
+    if (c->conn_fd < 0)
+        return; /* closed before in this turn; server_flush frees it */
+    AZ(event_del(&c->conn_event));
+    close(c->conn_fd);
+    c->conn_fd = -1;
+    TAILQ_REMOVE(&s->server_lists[c->conn_state], c, conn_link);
+    while ((r = TAILQ_FIRST(&c->conn_requests)) != NULL) {
+        TAILQ_REMOVE(&c->conn_requests, r, req_link);
+        request_abandon(r);
+    }
+    if (c->conn_reading != NULL)
+        request_free(c->conn_reading);
+    if (c->conn_buf != NULL)
+        buf_unref(s->server_buffers, &c->conn_buf);
+    out_reset(&c->conn_out);
+    server_count(s, STAT_http_closed, 1);
+    if (!c->conn_dirty)
+        conn_free(c);
+    if (s->server_paused)
+        server_accept_resume(s);
+}
+
+/* The end of a closed connection that nobody looks at any more. */
+static void conn_free(struct conn *c)
+{
+    struct server *s = c->conn_server;
+
+    c->magic = 0;
+    slab_put(s->server_conns, c);
+    if (s->server_public)
+        stat_set(STAT_http_connections, slab_used(s->server_conns));
+}
+
+void conn_touch(struct conn *c)
+{
+    if (c->conn_dirty)
+        return;
+    c->conn_dirty = true;
+    STAILQ_INSERT_TAIL(&c->conn_server->server_dirty, c, conn_dirty_link);
+}
+
+bool server_flush(struct server *s)
+{
+    struct conn_queue now = STAILQ_HEAD_INITIALIZER(now);
+    struct conn *c;
+
+    STAILQ_CONCAT(&now, &s->server_dirty);
+    while ((c = STAILQ_FIRST(&now)) != NULL) {
+        STAILQ_REMOVE_HEAD(&now, conn_dirty_link);
+        c->conn_dirty = false;
+        if (c->conn_fd < 0) {
+            conn_free(c);
+            continue;
+        }
+        conn_settle(c);
+    }
+    return !STAILQ_EMPTY(&s->server_dirty);
+}
+
+void server_tick(struct server *s)
+{
+    unsigned state;
+
+    server_clock(s);
+    s->server_now_ms = (uint32_t)(s->server_now_ns / 1000000u);
+    server_date(s);
+    for (state = 0; state < CONN_STATES; state++) {
+        struct conn *c;
+
+        if (state == CONN_BUSY)
+            continue;
+        while ((c = TAILQ_FIRST(&s->server_lists[state])) != NULL &&
+               (int32_t)(s->server_now_ms - c->conn_deadline_ms) >= 0)
+            conn_late(c);
+    }
+    if (s->server_paused)
+        server_accept_resume(s);
+}
+
+/* The loop says that the socket changed.  Edge-triggered: it will not say so again. */
+static void conn_event(evutil_socket_t fd, short what, void *arg)
+{
+    struct conn *c = arg;
+    enum alloc_scope old = alloc_enter(ALLOC_HTTP);
+    bool queued = c->conn_dirty;
+
+    (void)fd;
+    CHECK_OBJ(c, CONN_MAGIC);
+    server_clock(c->conn_server);
+    c->conn_dirty = true; /* not to be queued on the way; what is to be done is decided below */
+    if (what & EV_WRITE)
+        c->conn_writable = true;
+    if (what & EV_CLOSED)
+        c->conn_hangup = true;
+    if (what & (EV_READ | EV_CLOSED)) {
+        c->conn_readable = true;
+        conn_read(c);
+    }
+    if (!queued) {
+        c->conn_dirty = false;
+        if (c->conn_fd < 0)
+            conn_free(c);
+        else if (c->conn_requests_n == 0)
+            conn_settle(
+                c); /* nothing of it waits for the database: what this turn brought is answered, and goes out at once */
+        else
+            conn_touch(c);
+    }
+    alloc_leave(old);
+}
+
+/* Reads and serves until the socket is empty or the connection is held. */
+static void conn_read(struct conn *c)
+{
+    if (c->conn_state == CONN_LINGER) {
+        conn_discard(c);
+        return;
+    }
+    while (c->conn_readable && !c->conn_eof && !c->conn_closing) {
+        size_t room;
+        ssize_t n;
+        char *to;
+
+        if (!conn_room(c, &to, &room))
+            break;
+        n = recv(c->conn_fd, to, room, 0);
+        if (n > 0) {
+            server_count(c->conn_server, STAT_http_bytes_in, (uint64_t)n);
+            if ((size_t)n < room && !c->conn_hangup)
+                c->conn_readable = false; /* drained; what comes later is a new edge */
+            conn_received(c, (size_t)n);
+            conn_serve(c);
+        } else if (n == 0) {
+            c->conn_eof = true;
+            conn_serve(c);
+        } else if (errno == EAGAIN) {
+            c->conn_readable = false;
+            conn_serve(c);
+        } else if (errno != EINTR) {
+            conn_close(c);
+            return;
+        }
+    }
+    conn_touch(c);
+}
+
+/* After a lingering close: reads what still comes, so that the kernel does not answer it with a reset that would take
+ * the answer away from the client (RFC 9112 9.6). */
+static void conn_discard(struct conn *c)
+{
+    unsigned i;
+
+    for (i = 0; i < LINGER_READS; i++) {
+        ssize_t n = recv(c->conn_fd, discard, sizeof(discard), 0);
+
+        if (n > 0)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        conn_close(c);
+        return;
+    }
+    conn_touch(c); /* more to come: let others have their turn */
+}
+
+/* Brings the connection in order at the end of a turn: sends, goes on reading if it was held, and finds its state. */
+static void conn_settle(struct conn *c)
+{
+    struct server *s = c->conn_server;
+
+    if (c->conn_state == CONN_LINGER) {
+        conn_discard(c);
+        return;
+    }
+    if (c->conn_reading != NULL && c->conn_reading->req_continue && c->conn_requests_n == 0) {
+        c->conn_reading->req_continue = false;
+        if (c->conn_reading->req_body_len == 0) {
+            out_literal(&c->conn_out, "HTTP/1.1 100 Continue\r\n\r\n");
+            server_count(s, STAT_http_status_1xx, 1);
+        }
+    }
+    if (c->conn_out.out_bytes > 0 && c->conn_writable && !conn_send(c))
+        return;
+    if (c->conn_held && c->conn_out.out_bytes == 0) {
+        c->conn_held = false;
+        conn_serve(c);
+        conn_read(c);
+        if (c->conn_fd < 0)
+            return;
+    }
+    if (c->conn_out.out_bytes > 0)
+        conn_move(c, CONN_WRITE);
+    else if (c->conn_closing && c->conn_requests_n == 0)
+        conn_end(c);
+    else if (c->conn_eof && c->conn_requests_n == 0 && !c->conn_held)
+        conn_close(c);
+    else if (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_READING && !c->conn_closing)
+        conn_move(c, c->conn_reading->req_in_body ? CONN_BODY : CONN_HEAD);
+    else if (c->conn_requests_n > 0)
+        conn_move(c, CONN_BUSY);
+    else if (s->server_draining)
+        conn_close(c);
+    else
+        conn_move(c, CONN_IDLE);
+}
+
+/* Sends what waits.  False: the connection is gone. */
+static bool conn_send(struct conn *c)
+{
+    while (c->conn_out.out_bytes > 0) {
+        ssize_t n;
+
+        if (c->conn_out.out_head == c->conn_out.out_tail) {
+            const struct buf *b = c->conn_out.out_head;
+
+            n = send(c->conn_fd, b->buf_data + b->buf_start, b->buf_end - b->buf_start, MSG_NOSIGNAL);
+        } else {
+            struct iovec iov[IOV_MAX_SEND];
+            struct msghdr msg = {.msg_iov = iov, .msg_iovlen = out_iovec(&c->conn_out, iov, IOV_MAX_SEND)};
+
+            n = sendmsg(c->conn_fd, &msg, MSG_NOSIGNAL);
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            c->conn_writable = false;
+            return true;
+        }
+        if (n < 0) {
+            conn_close(c);
+            return false;
+        }
+        server_count(c->conn_server, STAT_http_bytes_out, (uint64_t)n);
+        out_consume(&c->conn_out, (size_t)n);
+        if (c->conn_state == CONN_WRITE) /* it moves: the time to write begins anew */
+            c->conn_timed = false;
+    }
+    return true;
+}
+
+/* All is sent and nothing more will be read as a request. */
+static void conn_end(struct conn *c)
+{
+    if (c->conn_eof || (!c->conn_linger && !c->conn_readable && c->conn_buf == NULL && c->conn_reading == NULL)) {
+        conn_close(c);
+        return;
+    }
+    (void)shutdown(c->conn_fd, SHUT_WR);
+    if (c->conn_reading != NULL) {
+        request_free(c->conn_reading);
+        c->conn_reading = NULL;
+    }
+    if (c->conn_buf != NULL)
+        buf_unref(c->conn_server->server_buffers, &c->conn_buf);
+    conn_move(c, CONN_LINGER);
+    conn_discard(c);
+}
+
+/* The one place that moves a connection between lists.  In the same state the deadline stays, unless conn_timed was
+ * cleared because something new began. */
+static void conn_move(struct conn *c, enum conn_state state)
+{
+    struct server *s = c->conn_server;
+
+    if (state == CONN_IDLE)
+        c->conn_idle_ms = s->server_now_ms;
+    if (c->conn_state == state && (c->conn_timed || state == CONN_IDLE))
+        return;
+    TAILQ_REMOVE(&s->server_lists[c->conn_state], c, conn_link);
+    c->conn_state = (uint8_t)state;
+    c->conn_timed = true;
+    c->conn_deadline_ms = s->server_now_ms + s->server_timeouts_ms[state];
+    TAILQ_INSERT_TAIL(&s->server_lists[state], c, conn_link);
+}
+
+/* Its time in the state is over. */
+static void conn_late(struct conn *c)
+{
+    struct server *s = c->conn_server;
+
+    switch ((enum conn_state)c->conn_state) {
+    case CONN_HEAD:
+        server_count(s, STAT_timeout_header, 1);
+        conn_refuse(c, 408, "the request's head did not arrive in time");
+        break;
+    case CONN_BODY:
+        server_count(s, STAT_timeout_body, 1);
+        conn_refuse(c, 408, "the request's body did not arrive in time");
+        break;
+    case CONN_WRITE:
+        server_count(s, STAT_timeout_write, 1);
+        conn_close(c);
+        return;
+    case CONN_IDLE:
+        if (s->server_now_ms - c->conn_idle_ms < s->server_idle_ms) { /* it has been busy meanwhile: look again later */
+            TAILQ_REMOVE(&s->server_lists[CONN_IDLE], c, conn_link);
+            c->conn_deadline_ms = s->server_now_ms + s->server_timeouts_ms[CONN_IDLE];
+            TAILQ_INSERT_TAIL(&s->server_lists[CONN_IDLE], c, conn_link);
+            return;
+        }
+        server_count(s, STAT_timeout_idle, 1);
+        conn_close(c);
+        return;
+    case CONN_LINGER:
+        conn_close(c);
+        return;
+    case CONN_BUSY:
+    case CONN_STATES:
+        AZ("no deadline in this state");
+    }
+    conn_move(c, CONN_BUSY);
+    conn_touch(c);
+}
+
+void request_abandon(struct request *r)
+{
+    struct server *s = r->req_server;
+
+    CHECK_OBJ(r, REQUEST_MAGIC);
+    server_count(s, STAT_http_aborted, 1);
+    r->req_conn = NULL;
+    if (r->req_state == REQUEST_SUSPENDED &&
+        !r->req_route->route_handler->handler_abandon(r, r->req_route->route_state)) {
+        r->req_state = REQUEST_ORPHANED;
+        request_release(r);
+        return;
+    }
+    request_free(r);
+}
+
+static struct in6_addr peer_address(const struct sockaddr *peer)
+{
+    struct in6_addr a = IN6ADDR_ANY_INIT;
+
+    if (peer->sa_family == AF_INET6) {
+        struct sockaddr_in6 in6;
+
+        memcpy(&in6, peer, sizeof(in6));
+        a = in6.sin6_addr;
+    } else if (peer->sa_family == AF_INET) {
+        struct sockaddr_in in;
+
+        memcpy(&in, peer, sizeof(in));
+        a.s6_addr[10] = a.s6_addr[11] = 0xff;
+        memcpy(a.s6_addr + 12, &in.sin_addr, 4);
+    }
+    return a;
+}

@@ -1,0 +1,85 @@
+/*
+ * Field blocks seen lately.  A client sends the same fields with each request of a connection, and all clients of one
+ * kind send the same; what the parser found in such a block is remembered, and a block that is equal octet by octet,
+ * its empty line included, is not parsed again.  One server has one memo: the limits that a block met are part of the
+ * result.
+ */
+#ifndef VANILLA_WORKER_HTTP_MEMO_H
+#define VANILLA_WORKER_HTTP_MEMO_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "worker/http/request.h"
+
+#define MEMO_ENTRIES 4u
+#define MEMO_BLOCK_MAX 1000u
+#define MEMO_PATIENCE 8u /* one in so many unknown blocks is remembered, so that ever-changing ones cost little */
+
+struct memo_slice {
+    uint16_t memo_at, memo_len; /* within the block; memo_at UINT16_MAX: absent */
+};
+
+struct memo_entry {
+    uint16_t entry_len; /* 0: empty */
+    uint16_t entry_fields_n;
+    uint16_t entry_seen; /* the parser's private bits */
+    bool entry_cookies_more;
+    struct memo_slice entry_host, entry_type, entry_cookie;
+    char entry_block[MEMO_BLOCK_MAX];
+};
+
+struct http_memo { /* zeroed at start */
+    uint32_t memo_misses;
+    struct memo_entry memo_entries[MEMO_ENTRIES];
+};
+
+static inline struct slice memo_slice_out(struct memo_slice s, const char *block)
+{
+    if (s.memo_at == UINT16_MAX)
+        return (struct slice){NULL, 0};
+    return (struct slice){block + s.memo_at, s.memo_len};
+}
+
+static inline struct memo_slice memo_slice_in(struct slice s, const char *block)
+{
+    if (s.slice_p == NULL)
+        return (struct memo_slice){UINT16_MAX, 0};
+    return (struct memo_slice){(uint16_t)(s.slice_p - block), (uint16_t)s.slice_len};
+}
+
+/* The entry that equals the beginning of the len octets at `block`, or NULL. */
+static inline const struct memo_entry *memo_find(const struct http_memo *memo, const char *block, uint32_t len)
+{
+    unsigned i;
+
+    for (i = 0; i < MEMO_ENTRIES; i++) {
+        const struct memo_entry *e = &memo->memo_entries[i];
+
+        if (e->entry_len != 0 && e->entry_len <= len && memcmp(e->entry_block, block, e->entry_len) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+/* Remembers a block of len octets, its empty line included, and what rq says of it.  The caller has made sure that it
+ * frames no body and that nothing but these slices came out of it. */
+static inline void memo_learn(struct http_memo *memo, const struct http_request *rq, uint16_t seen, const char *block,
+                              uint32_t len)
+{
+    struct memo_entry *e;
+
+    if (len > MEMO_BLOCK_MAX || memo->memo_misses++ % MEMO_PATIENCE != 0)
+        return;
+    e = &memo->memo_entries[memo->memo_misses / MEMO_PATIENCE % MEMO_ENTRIES];
+    e->entry_len = (uint16_t)len;
+    e->entry_fields_n = rq->rq_fields_n;
+    e->entry_seen = seen;
+    e->entry_cookies_more = rq->rq_cookies_more;
+    e->entry_host = memo_slice_in(rq->rq_host, block);
+    e->entry_type = memo_slice_in(rq->rq_content_type, block);
+    e->entry_cookie = memo_slice_in(rq->rq_cookie, block);
+    memcpy(e->entry_block, block, len);
+}
+
+#endif

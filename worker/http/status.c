@@ -1,0 +1,112 @@
+#include "worker/http/status.h"
+
+#define STATUS_FIRST 100
+#define STATUS_LAST 599
+
+/* IANA's registry, as of RFC 9110, 6585, 4918, 7725, 8297, 8470. */
+#define STATUS_TABLE(S)                       \
+    S(100, "Continue")                        \
+    S(101, "Switching Protocols")             \
+    S(102, "Processing")                      \
+    S(103, "Early Hints")                     \
+    S(200, "OK")                              \
+    S(201, "Created")                         \
+    S(202, "Accepted")                        \
+    S(203, "Non-Authoritative Information")   \
+    S(204, "No Content")                      \
+    S(205, "Reset Content")                   \
+    S(206, "Partial Content")                 \
+    S(207, "Multi-Status")                    \
+    S(208, "Already Reported")                \
+    S(226, "IM Used")                         \
+    S(300, "Multiple Choices")                \
+    S(301, "Moved Permanently")               \
+    S(302, "Found")                           \
+    S(303, "See Other")                       \
+    S(304, "Not Modified")                    \
+    S(307, "Temporary Redirect")              \
+    S(308, "Permanent Redirect")              \
+    S(400, "Bad Request")                     \
+    S(401, "Unauthorized")                    \
+    S(402, "Payment Required")                \
+    S(403, "Forbidden")                       \
+    S(404, "Not Found")                       \
+    S(405, "Method Not Allowed")              \
+    S(406, "Not Acceptable")                  \
+    S(407, "Proxy Authentication Required")   \
+    S(408, "Request Timeout")                 \
+    S(409, "Conflict")                        \
+    S(410, "Gone")                            \
+    S(411, "Length Required")                 \
+    S(412, "Precondition Failed")             \
+    S(413, "Content Too Large")               \
+    S(414, "URI Too Long")                    \
+    S(415, "Unsupported Media Type")          \
+    S(416, "Range Not Satisfiable")           \
+    S(417, "Expectation Failed")              \
+    S(421, "Misdirected Request")             \
+    S(422, "Unprocessable Content")           \
+    S(423, "Locked")                          \
+    S(424, "Failed Dependency")               \
+    S(425, "Too Early")                       \
+    S(426, "Upgrade Required")                \
+    S(428, "Precondition Required")           \
+    S(429, "Too Many Requests")               \
+    S(431, "Request Header Fields Too Large") \
+    S(451, "Unavailable For Legal Reasons")   \
+    S(500, "Internal Server Error")           \
+    S(501, "Not Implemented")                 \
+    S(502, "Bad Gateway")                     \
+    S(503, "Service Unavailable")             \
+    S(504, "Gateway Timeout")                 \
+    S(505, "HTTP Version Not Supported")      \
+    S(506, "Variant Also Negotiates")         \
+    S(507, "Insufficient Storage")            \
+    S(508, "Loop Detected")                   \
+    S(511, "Network Authentication Required")
+
+#define LINE_PREFIX "HTTP/1.1 200 "
+#define LINE_PREFIX_LEN (sizeof LINE_PREFIX - 1)
+#define LINE(code, reason) \
+    [code - STATUS_FIRST] = {"HTTP/1.1 " #code " " reason "\r\n", sizeof LINE_PREFIX reason "\r\n" - 1},
+
+static const struct slice known[STATUS_LAST - STATUS_FIRST + 1] = {STATUS_TABLE(LINE)};
+
+/* Every other number, so that an unusual shed_status costs no formatting either. */
+#define GENERIC(digits, reason) {"HTTP/1.1 " digits " " reason "\r\n", sizeof LINE_PREFIX reason "\r\n" - 1},
+#define GENERIC10(tens, reason)                                                                             \
+    GENERIC(tens "0", reason)                                                                               \
+    GENERIC(tens "1", reason)                                                                               \
+    GENERIC(tens "2", reason) GENERIC(tens "3", reason) GENERIC(tens "4", reason) GENERIC(tens "5", reason) \
+        GENERIC(tens "6", reason) GENERIC(tens "7", reason) GENERIC(tens "8", reason) GENERIC(tens "9", reason)
+#define GENERIC100(hundreds, reason)                                                                    \
+    GENERIC10(hundreds "0", reason)                                                                     \
+    GENERIC10(hundreds "1", reason)                                                                     \
+    GENERIC10(hundreds "2", reason) GENERIC10(hundreds "3", reason) GENERIC10(hundreds "4", reason)     \
+        GENERIC10(hundreds "5", reason) GENERIC10(hundreds "6", reason) GENERIC10(hundreds "7", reason) \
+            GENERIC10(hundreds "8", reason) GENERIC10(hundreds "9", reason)
+
+static const struct slice generic[STATUS_LAST - STATUS_FIRST + 1] = {GENERIC100("1", "Informational") GENERIC100(
+    "2", "Success") GENERIC100("3", "Redirection") GENERIC100("4", "Client Error") GENERIC100("5", "Server Error")};
+
+struct slice http_status_line(unsigned status)
+{
+    if (status < STATUS_FIRST || status > STATUS_LAST)
+        status = 500;
+    struct slice line = known[status - STATUS_FIRST];
+    return line.slice_p != NULL ? line : generic[status - STATUS_FIRST];
+}
+
+#define REASON(code, reason) [code - STATUS_FIRST] = {reason, sizeof reason - 1},
+static const struct slice reasons[STATUS_LAST - STATUS_FIRST + 1] = {STATUS_TABLE(REASON)};
+
+struct slice http_status_reason(unsigned status)
+{
+    static const struct slice classes[] = {SLICE_LITERAL("Informational"), SLICE_LITERAL("Success"),
+                                           SLICE_LITERAL("Redirection"), SLICE_LITERAL("Client Error"),
+                                           SLICE_LITERAL("Server Error")};
+    if (status < STATUS_FIRST || status > STATUS_LAST)
+        status = 500;
+    struct slice reason = reasons[status - STATUS_FIRST];
+    return reason.slice_p != NULL ? reason : classes[status / 100 - 1];
+}

@@ -1,0 +1,264 @@
+/* What PostgreSQL's messages mean to the queries in flight (manual, "Extended Query" and "Pipelining"). */
+#include "worker/pg/conn.h"
+
+#include <stdio.h>
+
+static int answer_row(struct pg_conn *c, const struct codec_message *m);
+static int answer_complete(struct pg_conn *c);
+static int answer_ready(struct pg_conn *c, const struct codec_message *m);
+static int answer_error(struct pg_conn *c, const struct codec_message *m);
+static void answer_error_query(struct pg_conn *c, struct pg_query *q, const struct codec_error *e);
+static bool answer_cancel_strayed(const struct pg_conn *c, const struct pg_query *q, uint64_t now);
+static int answer_unexpected(struct pg_conn *c, const struct codec_message *m);
+static void answer_count(struct pg_conn *c, const struct pg_query *q);
+
+int answer_message(struct pg_conn *c, const struct codec_message *m)
+{
+    const struct pg_query *q;
+
+    switch (m->message_type) {
+    case '2': /* BindComplete */
+        q = TAILQ_FIRST(&c->conn_inflight);
+        if (q == NULL || q->query_batch != c->conn_sync_done || c->conn_skipping || c->conn_bound)
+            return answer_unexpected(c, m);
+        c->conn_bound = true;
+        return 0;
+    case 'D': /* DataRow */
+        return answer_row(c, m);
+    case 'C': /* CommandComplete */
+    case 'I': /* EmptyQueryResponse */
+        return answer_complete(c);
+    case 'Z': /* ReadyForQuery */
+        return answer_ready(c, m);
+    case 'E': /* ErrorResponse */
+        return answer_error(c, m);
+    case 'N': /* NoticeResponse */
+    case 'S': /* ParameterStatus */
+    case 'A': /* NotificationResponse */
+        return 0;
+    case '1': /* ParseComplete */
+        return c->conn_pool->pool_pooler ? 0 : answer_unexpected(c, m);
+    default: /* COPY, above all, which no route can do */
+        return answer_unexpected(c, m);
+    }
+}
+
+void answer_round(struct pg_conn *c, uint64_t now)
+{
+    struct pg_pool *p = c->conn_pool;
+    uint64_t elapsed;
+
+    if (p->pool_round_n == 0) {
+        if (c->conn_inflight_n == 0) /* all that was left was skipped */
+            c->conn_busy_since = 0;
+        return;
+    }
+    elapsed = c->conn_busy_since != 0 && now > c->conn_busy_since ? now - c->conn_busy_since : 0;
+    if (elapsed > 1000000000)
+        elapsed = 1000000000; /* keeps the products small, and one long wait from being remembered for ever */
+    /* Answers of one batch arrive together: each gets its share by what it was expected to take. */
+    for (unsigned i = 0; i < p->pool_round_n && elapsed > 0; i++) {
+        struct pg_statement *s = p->pool_round[i].round_statement;
+        int64_t sample = (int64_t)(elapsed * p->pool_round[i].round_cost_ns / p->pool_round_cost);
+
+        s->statement_avg_ns = (uint32_t)((int64_t)s->statement_avg_ns + (sample - (int64_t)s->statement_avg_ns) / 16);
+    }
+    p->pool_round_n = 0;
+    p->pool_round_cost = 0;
+    c->conn_busy_since = c->conn_inflight_n > 0 ? now : 0;
+}
+
+void answer_pop(struct pg_conn *c, struct pg_query *q)
+{
+    TAILQ_REMOVE(&c->conn_inflight, q, query_link);
+    c->conn_inflight_n--;
+    c->conn_cost_ns -= q->query_cost_ns;
+    c->conn_verdict = PG_DONE;
+    c->conn_bound = c->conn_complete = c->conn_outdated = false;
+}
+
+static int answer_row(struct pg_conn *c, const struct codec_message *m)
+{
+    struct pg_query *q = TAILQ_FIRST(&c->conn_inflight);
+
+    if (!c->conn_bound || c->conn_complete)
+        return answer_unexpected(c, m);
+    stat_pool_add(c->conn_pool->pool_index, STAT_pool_rows, 1);
+    if (q->query_abandoned || c->conn_verdict != PG_DONE)
+        return 0;
+    if (m->message_body == NULL) { /* too large for us */
+        c->conn_verdict = PG_INTERNAL;
+        return 0;
+    }
+    if (m->message_len < 2)
+        return answer_unexpected(c, m);
+    /* Under a description that is not the one it was bound with, its owner would read the row wrongly. */
+    if (q->query_version != q->query_statement->statement_version) {
+        c->conn_verdict = PG_INTERNAL;
+        c->conn_outdated = true;
+        return 0;
+    }
+    q->query_started = true;
+    if (q->query_ops->query_row(q, (char *)m->message_body + 2, m->message_len - 2, codec_be16(m->message_body)) != 0)
+        c->conn_verdict = PG_INTERNAL;
+    return 0;
+}
+
+static int answer_complete(struct pg_conn *c)
+{
+    struct pg_query *q = TAILQ_FIRST(&c->conn_inflight);
+    enum pg_outcome verdict = c->conn_verdict;
+    bool again;
+
+    if (!c->conn_bound || c->conn_complete) {
+        const struct codec_message m = {.message_type = 'C'};
+
+        return answer_unexpected(c, &m);
+    }
+    if (!c->conn_pool->pool_read_only) {
+        c->conn_complete = true; /* the commit comes with the Sync, and can fail: deferred constraints */
+        return 0;
+    }
+    again = c->conn_outdated && !q->query_retried && !q->query_abandoned;
+    answer_pop(c, q);
+    answer_count(c, q);
+    if (__builtin_expect(again, 0)) {
+        q->query_retried = true;
+        queue_retry(c->conn_pool, q, pg_now());
+    } else {
+        query_end(q, verdict, NULL);
+    }
+    return 0;
+}
+
+static int answer_ready(struct pg_conn *c, const struct codec_message *m)
+{
+    uint32_t batch = c->conn_sync_done;
+    uint64_t now;
+    struct pg_query *q;
+
+    if (m->message_body == NULL || m->message_len != 1 || batch == c->conn_sync_sent)
+        return answer_unexpected(c, m);
+    now = c->conn_skipping ? pg_now() : 0;
+    while ((q = TAILQ_FIRST(&c->conn_inflight)) != NULL && q->query_batch == batch) {
+        enum pg_outcome verdict = c->conn_verdict;
+
+        if (c->conn_complete) {
+            answer_pop(c, q);
+            answer_count(c, q);
+            query_end(q, verdict, NULL);
+        } else if (c->conn_skipping) { /* it was not run */
+            answer_pop(c, q);
+            if (q->query_abandoned)
+                query_end(q, PG_SHED_DOWN, NULL);
+            else
+                queue_retry(c->conn_pool, q, now);
+        } else {
+            return answer_unexpected(c, m);
+        }
+    }
+    c->conn_sync_done++;
+    c->conn_skipping = false;
+    if (m->message_body[0] != 'I') {
+        conn_lose(c, LOSS_SUDDEN, "a statement left a transaction open");
+        return -1;
+    }
+    return 0;
+}
+
+static int answer_error(struct pg_conn *c, const struct codec_message *m)
+{
+    struct pg_query *q = TAILQ_FIRST(&c->conn_inflight);
+    struct codec_error e;
+    char why[256];
+
+    if (m->message_body == NULL || codec_error(m, &e) != 0)
+        return answer_unexpected(c, m);
+    snprintf(why, sizeof why, "%s: %s", e.error_public.error_sqlstate,
+             e.error_public.error_message != NULL ? e.error_public.error_message : "no message");
+    if (codec_error_fatal(&e)) {
+        /* A pooler's own FATAL says nothing of how far its server got. */
+        conn_lose(c, c->conn_pool->pool_pooler ? LOSS_SUDDEN : LOSS_FATAL, why);
+        return -1;
+    }
+    if (c->conn_sync_done == c->conn_sync_sent && c->conn_batch_n == 0) { /* an answer to nothing */
+        conn_lose(c, LOSS_SUDDEN, why);
+        return -1;
+    }
+    if (q == NULL || q->query_batch != c->conn_sync_done || c->conn_skipping) {
+        /* At the Sync of a batch of reads that have all been answered: nothing was to be committed. */
+        c->conn_pool->pool_config.config_log(LOG_LEVEL_WARN, "pool %s: at Sync: %s",
+                                             c->conn_pool->pool_config.config_pool->pool_name, why);
+        c->conn_skipping = true;
+        return 0;
+    }
+    c->conn_skipping = true;
+    answer_error_query(c, q, &e);
+    return 0;
+}
+
+static void answer_error_query(struct pg_conn *c, struct pg_query *q, const struct codec_error *e)
+{
+    struct pg_pool *p = c->conn_pool;
+    const char *sqlstate = e->error_public.error_sqlstate;
+    enum pg_outcome verdict = c->conn_verdict;
+    bool stale = codec_error_stale(e), demoted = strcmp(sqlstate, "25006") == 0 && !p->pool_read_only, again;
+    uint64_t now = pg_now();
+
+    again = strcmp(sqlstate, "57014") == 0 && !q->query_retried && answer_cancel_strayed(c, q, now);
+    q->query_retried |= again;
+    answer_pop(c, q);
+    answer_count(c, q);
+    /* After a change of the schema every connection is stale, one after the other: a query may meet all of them.  More
+     * often than that, and it is the statement that keeps changing. */
+    if (stale && q->query_stale <= p->pool_config.config_connections && q->query_stale < UINT8_MAX) {
+        q->query_stale++;
+        again = true;
+        conn_drain(c, AFTER_PREPARE);
+    }
+    if (demoted) /* the server is a standby now */
+        conn_drain(c, AFTER_REPLACE);
+    if (q->query_abandoned) {
+        query_end(q, PG_ERROR, &e->error_public);
+    } else if (again) { /* an error: it has had no effect */
+        queue_retry(p, q, now);
+    } else if (demoted) {
+        stat_pool_add(p->pool_index, STAT_pool_shed_pool_down, 1);
+        query_end(q, PG_SHED_DOWN, NULL);
+    } else if (verdict != PG_DONE) {
+        query_end(q, verdict, NULL);
+    } else {
+        stat_pool_add(p->pool_index, STAT_pool_errors, 1);
+        query_end(q, PG_ERROR, &e->error_public);
+    }
+}
+
+/* Whether a 57014 comes from a cancel that we sent for another query: its own time was not up. */
+static bool answer_cancel_strayed(const struct pg_conn *c, const struct pg_query *q, uint64_t now)
+{
+    uint64_t timeout = (uint64_t)c->conn_pool->pool_config.config_pool->pool_statement_timeout_ms * 1000000;
+
+    return c->conn_cancel_at != 0 && (timeout == 0 || now - q->query_at_ns < timeout);
+}
+
+static int answer_unexpected(struct pg_conn *c, const struct codec_message *m)
+{
+    char why[64];
+
+    snprintf(why, sizeof why, "unexpected message, type 0x%02x", m->message_type);
+    conn_lose(c, LOSS_PROTOCOL, why);
+    return -1;
+}
+
+/* An answer that took time: for the averages. */
+static void answer_count(struct pg_conn *c, const struct pg_query *q)
+{
+    struct pg_pool *p = c->conn_pool;
+
+    if (p->pool_round_n == ROUND_MAX)
+        answer_round(c, pg_now());
+    p->pool_round[p->pool_round_n].round_statement = q->query_statement;
+    p->pool_round[p->pool_round_n].round_cost_ns = q->query_cost_ns;
+    p->pool_round_n++;
+    p->pool_round_cost += q->query_cost_ns;
+}

@@ -1,0 +1,129 @@
+/* Which connection takes a query, and the messages that go out. */
+#include "worker/pg/conn.h"
+
+#define COST_MIN_NS 1000u /* a query costs something */
+
+static bool batch_has_room(const struct pg_conn *c);
+static struct pg_conn *batch_open(struct pg_pool *p);
+
+struct pg_conn *batch_pick(struct pg_pool *p)
+{
+    struct pg_conn *c = p->pool_current;
+
+    if (__builtin_expect(c != NULL && batch_has_room(c), 1))
+        return c;
+    return batch_open(p);
+}
+
+enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, uint64_t now)
+{
+    struct pg_pool *p = c->conn_pool;
+    struct pg_statement *s = q->query_statement;
+    struct out *o = &c->conn_out;
+    bool single = p->pool_single || alone;
+    unsigned char *head;
+    struct out_mark mark;
+    size_t len;
+
+    if (alone)
+        batch_sync(c);
+    head = out_reserve(o, sizeof s->statement_bind);
+    if (__builtin_expect(head == NULL, 0)) {
+        o->out_error = OUT_OK;
+        return PG_SHED_BUFFERS;
+    }
+    mark = (struct out_mark){o->out_tail, o->out_tail->buf_end, o->out_bytes};
+    if (__builtin_expect(s->statement_parse != NULL, 0)) {
+        out_write(o, s->statement_parse, s->statement_parse_len);
+        head = out_reserve(o, sizeof s->statement_bind);
+    }
+    len = o->out_bytes;
+    if (head != NULL) {
+        memcpy(head, s->statement_bind, sizeof s->statement_bind); /* all of it: the length is a constant */
+        out_commit(o, s->statement_bind_len);
+        if (q->query_ops->query_bind(q, o) != 0) {
+            out_rewind(o, mark);
+            o->out_error = OUT_OK;
+            return PG_INTERNAL;
+        }
+        /* Bind's length word does not count its type, but two octets of it come with CODEC_EXECUTE. */
+        codec_put_be32(head + 1, (uint32_t)(o->out_bytes - len + 1));
+        out_write(o, CODEC_EXECUTE_SYNC, single ? CODEC_EXECUTE_LEN + CODEC_SYNC_LEN : CODEC_EXECUTE_LEN);
+    }
+    if (__builtin_expect(o->out_error != OUT_OK, 0)) {
+        out_rewind(o, mark);
+        o->out_error = OUT_OK;
+        return PG_SHED_BUFFERS;
+    }
+
+    q->query_state = QUERY_SENT;
+    q->query_conn = c;
+    q->query_batch = c->conn_sync_sent;
+    q->query_version = s->statement_version;
+    q->query_at_ns = now;
+    q->query_out_at = c->conn_written + mark.mark_bytes;
+    q->query_cost_ns = s->statement_avg_ns > COST_MIN_NS ? s->statement_avg_ns : COST_MIN_NS;
+    TAILQ_INSERT_TAIL(&c->conn_inflight, q, query_link);
+    c->conn_inflight_n++;
+    c->conn_cost_ns += q->query_cost_ns;
+    stat_pool_add(p->pool_index, STAT_pool_queries, 1);
+    if (single) {
+        c->conn_sync_sent++;
+        stat_pool_add(p->pool_index, STAT_pool_syncs, 1);
+    } else {
+        c->conn_batch_n++;
+    }
+    if (!c->conn_dirty) {
+        c->conn_dirty = true;
+        TAILQ_INSERT_TAIL(&p->pool_dirty, c, conn_dirty_link);
+    }
+    return PG_DONE;
+}
+
+void batch_sync(struct pg_conn *c)
+{
+    if (c->conn_batch_n == 0)
+        return;
+    out_literal(&c->conn_out, CODEC_SYNC);
+    if (__builtin_expect(c->conn_out.out_error != OUT_OK, 0)) {
+        c->conn_out.out_error = OUT_OK; /* no buffer for five octets: it stays dirty, the next flush tries again */
+        return;
+    }
+    c->conn_batch_n = 0;
+    c->conn_sync_sent++;
+    stat_pool_add(c->conn_pool->pool_index, STAT_pool_syncs, 1);
+}
+
+static bool batch_has_room(const struct pg_conn *c)
+{
+    const struct pg_pool *p = c->conn_pool;
+
+    return c->conn_inflight_n < p->pool_max_inflight && c->conn_cost_ns < c->conn_batch_limit &&
+           c->conn_batch_n < p->pool_sync_batch;
+}
+
+/* A new batch: on the first connection whose queries in flight do not fill batch_us yet; else on the one that has the
+ * least to do.  NULL: every slot is taken. */
+static struct pg_conn *batch_open(struct pg_pool *p)
+{
+    struct pg_conn *c, *best = NULL;
+
+    if (p->pool_current != NULL)
+        batch_sync(p->pool_current);
+    TAILQ_FOREACH(c, &p->pool_conns[CONN_READY], conn_link)
+    {
+        if (c->conn_inflight_n >= p->pool_max_inflight || c->conn_batch_n > 0)
+            continue;
+        if (c->conn_cost_ns < p->pool_batch_ns) {
+            best = c;
+            break;
+        }
+        if (best == NULL || c->conn_cost_ns < best->conn_cost_ns)
+            best = c;
+    }
+    p->pool_current = best;
+    if (best != NULL)
+        best->conn_batch_limit =
+            best->conn_cost_ns < p->pool_batch_ns ? p->pool_batch_ns : best->conn_cost_ns + p->pool_batch_ns;
+    return best;
+}

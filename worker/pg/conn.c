@@ -1,0 +1,372 @@
+/* A connection's life: connect, serve, drain, be lost, connect again. */
+#include "worker/pg/conn.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "worker/mem/alloc.h"
+
+#define BACKOFF_FIRST_MS 50u
+#define STABLE_NS 1000000000u       /* a connection that lasts less counts as a failure */
+#define CANCEL_AGAIN_NS 1000000000u /* between two cancels on one connection */
+#define SILENCE_NS 10000000000u     /* on top of statement_timeout: the server is gone without a word */
+#define LOG_AGAIN_NS 60000000000u   /* the same failure is logged once a minute */
+
+static void conn_move(struct pg_conn *c, enum conn_state state);
+static void conn_linked(void *arg, const char *why);
+static void conn_failed(struct pg_conn *c, const char *why);
+static void conn_down(struct pg_conn *c, uint64_t now);
+static bool conn_harmless(const struct pg_conn *c, const struct pg_query *q, enum conn_loss loss);
+static bool conn_idle(const struct pg_conn *c);
+static bool conn_forsaken(const struct pg_conn *c);
+static void conn_cancel(struct pg_conn *c, uint64_t now);
+static void conn_cancelled(void *arg, bool ok);
+static uint64_t conn_random(struct pg_pool *p, uint64_t below);
+
+uint64_t pg_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void conn_init(struct pg_conn *c, struct pg_pool *p)
+{
+    struct link *l = &c->conn_pq;
+
+    memset(c, 0, sizeof *c);
+    c->magic = PG_CONN_MAGIC;
+    c->conn_pool = p;
+    c->conn_fd = -1;
+    c->conn_cancel.cancel_fd = -1;
+    c->conn_cancel.cancel_done = conn_cancelled;
+    c->conn_cancel.cancel_arg = c;
+    c->conn_verdict = PG_DONE;
+    TAILQ_INIT(&c->conn_inflight);
+    out_init(&c->conn_out, p->pool_config.config_buffers, 0);
+    reader_init(&c->conn_reader, &p->pool_space, p->pool_config.config_buffers, p->pool_config.config_message_max);
+    l->link_base = p->pool_config.config_base;
+    l->link_pool = p->pool_config.config_pool;
+    l->link_types = p->pool_types;
+    l->link_log = p->pool_config.config_log;
+    l->link_done = conn_linked;
+    l->link_arg = c;
+    TAILQ_INSERT_TAIL(&p->pool_conns[CONN_DOWN], c, conn_link);
+    p->pool_conns_n[CONN_DOWN]++;
+}
+
+void conn_connect(struct pg_conn *c, uint64_t now)
+{
+    struct pg_pool *p = c->conn_pool;
+
+    AN(c->conn_state == CONN_DOWN);
+    c->conn_up = false;
+    c->conn_pq.link_statements = p->pool_statements;
+    c->conn_pq.link_statements_n = p->pool_statements_n;
+    conn_move(c, CONN_LINKING);
+    (void)now;
+    if (link_connect(&c->conn_pq) != 0)
+        conn_failed(c, c->conn_pq.link_why);
+}
+
+void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
+{
+    struct pg_pool *p = c->conn_pool;
+    struct query_list dead = TAILQ_HEAD_INITIALIZER(dead);
+    struct pg_query *q, *culprit = loss == LOSS_PROTOCOL ? TAILQ_FIRST(&c->conn_inflight) : NULL;
+    uint64_t now = pg_now();
+
+    AN(c->conn_fd != -1);
+    p->pool_config.config_log(loss == LOSS_STOP ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN,
+                              "pool %s: connection lost with %u queries in flight: %s",
+                              p->pool_config.config_pool->pool_name, c->conn_inflight_n, why);
+    while ((q = TAILQ_FIRST(&c->conn_inflight)) != NULL) {
+        bool harmless = conn_harmless(c, q, loss);
+        bool retry = harmless && q != culprit && !q->query_retried && !q->query_abandoned && loss != LOSS_STOP;
+
+        answer_pop(c, q); /* also forgets what was known of it as the head */
+        if (retry) {
+            q->query_retried = true;
+            queue_retry(p, q, now);
+        } else {
+            /* What the owner is told, kept where it is of no other use any more. */
+            q->query_batch = (uint32_t)(!harmless ? PG_UNKNOWN : q == culprit ? PG_INTERNAL : PG_SHED_DOWN);
+            TAILQ_INSERT_TAIL(&dead, q, query_link);
+        }
+    }
+    stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
+    if (now - c->conn_up_since < STABLE_NS)
+        c->conn_failures++;
+    (void)shutdown(c->conn_fd, SHUT_RDWR); /* half a message may have been sent: PQfinish must not add to it */
+    conn_down(c, now);
+
+    while ((q = TAILQ_FIRST(&dead)) != NULL) {
+        enum pg_outcome outcome = (enum pg_outcome)q->query_batch;
+
+        TAILQ_REMOVE(&dead, q, query_link);
+        if (outcome == PG_UNKNOWN && !q->query_abandoned)
+            stat_pool_add(p->pool_index, STAT_pool_lost, 1);
+        if (outcome == PG_SHED_DOWN && !q->query_abandoned)
+            stat_pool_add(p->pool_index, STAT_pool_shed_pool_down, 1);
+        query_end(q, outcome, NULL);
+    }
+    if (conn_serving(p))
+        queue_pump(p, now);
+    else
+        queue_shed(p);
+}
+
+void conn_drain(struct pg_conn *c, enum conn_after after)
+{
+    if (c->conn_state == CONN_DRAINING) {
+        if (after > c->conn_after)
+            c->conn_after = after;
+        return;
+    }
+    AN(c->conn_state == CONN_READY || c->conn_state == CONN_CANCELLING);
+    c->conn_after = after;
+    conn_move(c, CONN_DRAINING);
+}
+
+void conn_settle(struct pg_conn *c)
+{
+    struct pg_pool *p = c->conn_pool;
+    uint64_t now;
+
+    if (!conn_idle(c))
+        return;
+    if (c->conn_state == CONN_CANCELLING) {
+        conn_move(c, CONN_READY);
+        return;
+    }
+    if (c->conn_state != CONN_DRAINING)
+        return;
+    wire_stop(c);
+    if (c->conn_after == AFTER_PREPARE) {
+        conn_move(c, CONN_LINKING);
+        if (link_prepare_again(&c->conn_pq) != 0) {
+            link_close(&c->conn_pq);
+            conn_failed(c, c->conn_pq.link_why);
+        }
+        return;
+    }
+    now = pg_now();
+    stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
+    if (now - c->conn_up_since < STABLE_NS)
+        c->conn_failures++;
+    conn_down(c, now);
+    if (!conn_serving(p))
+        queue_shed(p);
+}
+
+void conn_tick(struct pg_conn *c, uint64_t now)
+{
+    struct pg_pool *p = c->conn_pool;
+    const struct conf_pool *conf = p->pool_config.config_pool;
+    const struct pg_query *q;
+    uint64_t patience;
+
+    if (c->conn_state == CONN_DOWN) {
+        if (!p->pool_stopping && now >= c->conn_retry_at)
+            conn_connect(c, now);
+        return;
+    }
+    if (c->conn_state == CONN_LINKING)
+        return;
+    if (p->pool_stopping && c->conn_state == CONN_READY && conn_idle(c) && TAILQ_EMPTY(&p->pool_retry) &&
+        TAILQ_EMPTY(&p->pool_waiting)) {
+        conn_drain(c, AFTER_STOP);
+        conn_settle(c);
+        return;
+    }
+    q = TAILQ_FIRST(&c->conn_inflight);
+    if (q == NULL)
+        return;
+    /* A batch is answered as a whole, so its queries' time-outs add up.  A pooler may make us wait for its own. */
+    patience = (uint64_t)conf->pool_statement_timeout_ms * 1000000 * c->conn_inflight_n + SILENCE_NS;
+    if (conf->pool_statement_timeout_ms > 0 && !p->pool_pooler && !c->conn_again && c->conn_busy_since != 0 &&
+        now > c->conn_heard && now - c->conn_heard > patience) {
+        conn_lose(c, LOSS_SUDDEN, "no answer, though statement_timeout has passed");
+        return;
+    }
+    if (c->conn_state == CONN_READY && conn_forsaken(c) && now > q->query_at_ns &&
+        now - q->query_at_ns >= (uint64_t)conf->pool_abandon_ms * 1000000)
+        conn_cancel(c, now);
+}
+
+bool conn_serving(const struct pg_pool *p)
+{
+    const struct pg_conn *c;
+
+    if (p->pool_conns_n[CONN_READY] + p->pool_conns_n[CONN_CANCELLING] > 0)
+        return true;
+    TAILQ_FOREACH(c, &p->pool_conns[CONN_DRAINING], conn_link)
+    if (c->conn_after == AFTER_PREPARE)
+        return true;
+    TAILQ_FOREACH(c, &p->pool_conns[CONN_LINKING], conn_link)
+    if (c->conn_up) /* only its statements are being prepared again */
+        return true;
+    return false;
+}
+
+static void conn_move(struct pg_conn *c, enum conn_state state)
+{
+    struct pg_pool *p = c->conn_pool;
+
+    TAILQ_REMOVE(&p->pool_conns[c->conn_state], c, conn_link);
+    p->pool_conns_n[c->conn_state]--;
+    c->conn_state = state;
+    TAILQ_INSERT_TAIL(&p->pool_conns[state], c, conn_link);
+    p->pool_conns_n[state]++;
+    if (p->pool_current == c && state != CONN_READY)
+        p->pool_current = NULL;
+}
+
+static void conn_linked(void *arg, const char *why)
+{
+    struct pg_conn *c = arg;
+    struct pg_pool *p = c->conn_pool;
+    uint64_t now = pg_now();
+
+    CHECK_OBJ(c, PG_CONN_MAGIC);
+    if (why != NULL) {
+        conn_failed(c, why);
+        return;
+    }
+    if (!c->conn_up) {
+        stat_pool_add(p->pool_index, STAT_pool_connects, 1);
+        c->conn_up_since = now;
+        c->conn_cancel_at = 0;
+    }
+    c->conn_up = c->conn_tried = true;
+    if (p->pool_trouble[0] != '\0')
+        p->pool_config.config_log(LOG_LEVEL_INFO, "pool %s: connected again", p->pool_config.config_pool->pool_name);
+    p->pool_trouble[0] = p->pool_logged[0] = '\0';
+    wire_start(c);
+    conn_move(c, CONN_READY);
+    queue_pump(p, now);
+}
+
+static void conn_failed(struct pg_conn *c, const char *why)
+{
+    struct pg_pool *p = c->conn_pool;
+    uint64_t now = pg_now();
+
+    c->conn_tried = true;
+    c->conn_failures++;
+    if (c->conn_up)
+        stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
+    else
+        stat_pool_add(p->pool_index, STAT_pool_connect_failures, 1);
+    if (why != p->pool_trouble)
+        snprintf(p->pool_trouble, sizeof p->pool_trouble, "%s", why);
+    if (strcmp(p->pool_trouble, p->pool_logged) != 0 || now - p->pool_logged_at > LOG_AGAIN_NS) {
+        snprintf(p->pool_logged, sizeof p->pool_logged, "%s", p->pool_trouble);
+        p->pool_logged_at = now;
+        p->pool_config.config_log(LOG_LEVEL_WARN, "pool %s: cannot connect: %s", p->pool_config.config_pool->pool_name,
+                                  p->pool_trouble);
+    }
+    conn_down(c, now);
+    if (!conn_serving(p))
+        queue_shed(p);
+}
+
+/* Closes whatever there is and schedules the next attempt: capped, jittered back-off. */
+static void conn_down(struct pg_conn *c, uint64_t now)
+{
+    struct pg_pool *p = c->conn_pool;
+    uint64_t most = p->pool_config.config_pool->pool_reconnect_max_ms, ms = BACKOFF_FIRST_MS;
+
+    cancel_stop(&c->conn_cancel);
+    wire_stop(c);
+    link_close(&c->conn_pq);
+    c->conn_sync_sent = c->conn_sync_done = c->conn_batch_n = 0;
+    c->conn_skipping = c->conn_up = false;
+    c->conn_written = 0;
+    p->pool_round_n = 0;
+    p->pool_round_cost = 0;
+    for (unsigned i = 0; i < c->conn_failures && ms < most; i++)
+        ms *= 2;
+    if (ms > most)
+        ms = most;
+    /* The first comes back within its 50 ms; later ones anywhere in the upper half of their time. */
+    ms = c->conn_failures == 0 ? conn_random(p, ms) : ms / 2 + conn_random(p, ms / 2 + 1);
+    c->conn_retry_at = now + ms * 1000000;
+    conn_move(c, CONN_DOWN);
+}
+
+/* Whether a query of a lost connection cannot have had an effect. */
+static bool conn_harmless(const struct pg_conn *c, const struct pg_query *q, enum conn_loss loss)
+{
+    bool head = q == TAILQ_FIRST(&c->conn_inflight);
+
+    if (c->conn_pool->pool_read_only)
+        return true;
+    if (q->query_out_at >= c->conn_written) /* not an octet of it has left */
+        return true;
+    /* A FATAL error stands in the stream where the server stopped; what had not been bound by then never ran. */
+    return loss == LOSS_FATAL && !(head && c->conn_bound);
+}
+
+static bool conn_idle(const struct pg_conn *c)
+{
+    return c->conn_inflight_n == 0 && c->conn_batch_n == 0 && c->conn_sync_done == c->conn_sync_sent &&
+           c->conn_out.out_bytes == 0 && c->conn_cancel.cancel_fd == -1;
+}
+
+/* Whether nobody waits for anything that this connection is doing, and all of it has been sent: then it may be
+ * cancelled. */
+static bool conn_forsaken(const struct pg_conn *c)
+{
+    const struct pg_query *q;
+
+    if (c->conn_inflight_n == 0 || c->conn_batch_n > 0 || c->conn_out.out_bytes > 0)
+        return false;
+    TAILQ_FOREACH(q, &c->conn_inflight, query_link)
+    if (!q->query_abandoned && (c->conn_verdict == PG_DONE || q != TAILQ_FIRST(&c->conn_inflight)))
+        return false;
+    return true;
+}
+
+/* What the connection is doing is of no use any more.  Until the cancel has gone through and the answer has come,
+ * nothing else is sent there, so that it cannot hit another. */
+static void conn_cancel(struct pg_conn *c, uint64_t now)
+{
+    struct pg_pool *p = c->conn_pool;
+    const struct keydata *k = &c->conn_pq.link_keydata;
+    struct sockaddr_storage peer;
+    socklen_t peer_len = sizeof peer;
+
+    if (!k->keydata_found || (c->conn_cancel_at != 0 && now - c->conn_cancel_at < CANCEL_AGAIN_NS))
+        return;
+    c->conn_cancel_at = now;
+    if (getpeername(c->conn_fd, (struct sockaddr *)&peer, &peer_len) != 0 ||
+        cancel_start(&c->conn_cancel, p->pool_config.config_base, &peer, peer_len, k->keydata_pid, k->keydata_key) != 0)
+        return;
+    stat_pool_add(p->pool_index, STAT_pool_cancelled, 1);
+    conn_move(c, CONN_CANCELLING);
+}
+
+static void conn_cancelled(void *arg, bool ok)
+{
+    struct pg_conn *c = arg;
+
+    CHECK_OBJ(c, PG_CONN_MAGIC);
+    if (!ok && c->conn_state == CONN_CANCELLING)
+        conn_move(c, CONN_READY); /* then it runs to its end, or to statement_timeout */
+    else
+        conn_settle(c);
+    queue_pump(c->conn_pool, pg_now());
+}
+
+/* 0 .. below - 1 (xorshift64): enough to keep workers out of step. */
+static uint64_t conn_random(struct pg_pool *p, uint64_t below)
+{
+    p->pool_random ^= p->pool_random << 13;
+    p->pool_random ^= p->pool_random >> 7;
+    p->pool_random ^= p->pool_random << 17;
+    return below > 0 ? p->pool_random % below : 0;
+}

@@ -1,0 +1,431 @@
+/* Connecting with libpq on the loop. */
+#include "worker/pg/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/mem/alloc.h"
+
+#define LINK_STEP_SECONDS 5     /* for one step of connecting, unless connect_timeout says otherwise */
+#define LINK_PREPARE_SECONDS 10 /* without a word from the server while preparing; on top of statement_timeout */
+
+static void link_resolved(void *arg, const struct resolve_answer *answer);
+static int link_begin(struct link *l, const char *host, const char *hostaddr, const char *port);
+static void link_event_cb(int fd, short what, void *arg);
+static void link_wait(struct link *l, short what, unsigned seconds);
+static void link_connecting(struct link *l);
+static int link_send_statements(struct link *l);
+static int link_send_learn(struct link *l);
+static void link_talk(struct link *l);
+static int link_result(struct link *l, PGresult **rp);
+static int link_result_prepare(struct link *l, PGresult **rp);
+static int link_result_learn(struct link *l, PGresult *r);
+static int link_described(struct link *l);
+static int link_finish(struct link *l);
+static bool link_refusal(const char *sqlstate);
+static int link_say(struct link *l, const char *what, const char *message);
+static void link_notice(void *arg, const PGresult *r);
+static void link_fail(struct link *l);
+static void link_clear(struct link *l);
+
+int link_connect(struct link *l)
+{
+    enum alloc_scope old = alloc_enter(ALLOC_CONNECT);
+    const char *host;
+    int rc = -1;
+
+    AN(l->link_state == LINK_IDLE && l->link_pg == NULL);
+    snprintf(l->link_why, sizeof l->link_why, "out of memory");
+    l->link_entries = calloc(l->link_statements_n + 1, sizeof *l->link_entries);
+    if (l->link_entries != NULL)
+        l->link_options = conninfo_read(l->link_pool->pool_conninfo, l->link_why, sizeof l->link_why);
+    if (l->link_options != NULL) {
+        host = conninfo_get(l->link_options, "host");
+        if (host == NULL || conninfo_get(l->link_options, "hostaddr") != NULL ||
+            (!resolve_needed(host) && strchr(host, ',') == NULL)) {
+            rc = link_begin(l, NULL, NULL, NULL);
+        } else {
+            l->link_resolve = resolve_start(l->link_base, host, conninfo_get(l->link_options, "port"), l->link_timeouts,
+                                            link_resolved, l);
+            if (l->link_resolve != NULL) {
+                l->link_state = LINK_RESOLVING;
+                rc = 0;
+            }
+        }
+    }
+    if (rc != 0)
+        link_clear(l);
+    alloc_leave(old);
+    return rc;
+}
+
+int link_prepare_again(struct link *l)
+{
+    enum alloc_scope old = alloc_enter(ALLOC_CONNECT);
+    int rc = -1;
+
+    AN(l->link_state == LINK_IDLE && l->link_pg != NULL);
+    snprintf(l->link_why, sizeof l->link_why, "out of memory");
+    l->link_entries = calloc(l->link_statements_n + 1, sizeof *l->link_entries);
+    if (l->link_entries != NULL) {
+        l->link_lead = !l->link_pool->pool_pooler;
+        rc = link_send_statements(l);
+    }
+    if (rc != 0)
+        link_clear(l);
+    else
+        link_wait(l, EV_READ | EV_WRITE, LINK_PREPARE_SECONDS);
+    alloc_leave(old);
+    return rc;
+}
+
+void link_close(struct link *l)
+{
+    enum alloc_scope old = alloc_enter(ALLOC_CONNECT);
+
+    link_clear(l);
+    PQfinish(l->link_pg);
+    l->link_pg = NULL;
+    alloc_leave(old);
+}
+
+static void link_resolved(void *arg, const struct resolve_answer *answer)
+{
+    struct link *l = arg;
+
+    if (answer->answer_why != NULL) {
+        snprintf(l->link_why, sizeof l->link_why, "%s", answer->answer_why);
+        link_fail(l);
+        return;
+    }
+    if (link_begin(l, answer->answer_host, answer->answer_hostaddr, answer->answer_port) != 0) {
+        link_fail(l);
+        return;
+    }
+    resolve_free(&l->link_resolve);
+}
+
+static int link_begin(struct link *l, const char *host, const char *hostaddr, const char *port)
+{
+    l->link_pg = conninfo_connect(l->link_pool, l->link_options, host, hostaddr, port);
+    if (l->link_pg == NULL)
+        return link_say(l, "", "out of memory");
+    (void)PQsetNoticeReceiver(l->link_pg, link_notice, l);
+    if (PQstatus(l->link_pg) == CONNECTION_BAD)
+        return link_say(l, "", PQerrorMessage(l->link_pg));
+    keydata_start(&l->link_keydata, l->link_pg);
+    l->link_state = LINK_CONNECTING;
+    link_wait(l, EV_WRITE, LINK_STEP_SECONDS); /* as if PQconnectPoll had said so (manual) */
+    return 0;
+}
+
+static void link_event_cb(int fd, short what, void *arg)
+{
+    struct link *l = arg;
+    enum alloc_scope old = alloc_enter(ALLOC_CONNECT);
+
+    (void)fd;
+    if (what & EV_TIMEOUT) {
+        l->link_timeouts++;
+        (void)link_say(l, "",
+                       l->link_state == LINK_CONNECTING ? "timeout while connecting" : "timeout while preparing");
+        link_fail(l);
+    } else if (l->link_state == LINK_CONNECTING) {
+        link_connecting(l);
+    } else {
+        link_talk(l);
+    }
+    alloc_leave(old);
+}
+
+/* libpq may use another socket at each step, so the event is set anew each time. */
+static void link_wait(struct link *l, short what, unsigned seconds)
+{
+    struct timeval patience = {seconds, 0};
+    const char *timeout;
+
+    if (l->link_state == LINK_CONNECTING) {
+        timeout = conninfo_get(l->link_options, "connect_timeout");
+        if (timeout != NULL && atoi(timeout) > 0)
+            patience.tv_sec = atoi(timeout);
+    } else {
+        patience.tv_sec += l->link_pool->pool_statement_timeout_ms / 1000;
+    }
+    AZ(event_assign(&l->link_event, l->link_base, PQsocket(l->link_pg), what, link_event_cb, l));
+    (void)event_add(&l->link_event, &patience);
+}
+
+static void link_connecting(struct link *l)
+{
+    switch (PQconnectPoll(l->link_pg)) {
+    case PGRES_POLLING_READING:
+        link_wait(l, EV_READ, LINK_STEP_SECONDS);
+        return;
+    case PGRES_POLLING_WRITING:
+        link_wait(l, EV_WRITE, LINK_STEP_SECONDS);
+        return;
+    case PGRES_POLLING_OK:
+        break;
+    case PGRES_POLLING_FAILED:
+    case PGRES_POLLING_ACTIVE:
+    default:
+        (void)link_say(l, "", PQerrorMessage(l->link_pg));
+        link_fail(l);
+        return;
+    }
+    keydata_stop(&l->link_keydata, l->link_pg);
+    l->link_timeouts = 0;
+    l->link_lead = false;
+    if (PQprotocolVersion(l->link_pg) != 3)
+        (void)link_say(l, "", "the server does not speak protocol version 3");
+    else if (link_send_statements(l) == 0) {
+        link_wait(l, EV_READ | EV_WRITE, LINK_PREPARE_SECONDS);
+        return;
+    }
+    link_fail(l);
+}
+
+static int link_send_statements(struct link *l)
+{
+    PGconn *pg = l->link_pg;
+    bool ok;
+
+    l->link_state = LINK_PREPARING;
+    l->link_at = l->link_step = 0;
+    ok = PQsetnonblocking(pg, 1) == 0 && PQenterPipelineMode(pg) == 1;
+    if (l->link_lead)
+        ok =
+            ok && PQsendQueryParams(pg, "DEALLOCATE ALL", 0, NULL, NULL, NULL, NULL, 0) == 1 && PQpipelineSync(pg) == 1;
+    for (unsigned i = 0; i < l->link_statements_n && ok; i++) {
+        const struct pg_statement *s = l->link_statements[i];
+        /* Behind a pooler the next message may meet another server: nothing is kept there. */
+        const char *name = l->link_pool->pool_pooler ? "" : s->statement_name;
+
+        ok = PQsendPrepare(pg, name, s->statement_sql, 0, NULL) == 1 && PQsendDescribePrepared(pg, name) == 1 &&
+             PQpipelineSync(pg) == 1; /* a Sync each: one that is refused takes no other with it */
+    }
+    if (l->link_statements_n == 0 && !l->link_lead)
+        ok = ok && PQpipelineSync(pg) == 1;
+    return ok ? 0 : link_say(l, "prepare: ", PQerrorMessage(pg));
+}
+
+static int link_send_learn(struct link *l)
+{
+    static const Oid oid_array[] = {1028};
+    const char *values[1];
+    char *list = NULL;
+    size_t list_n = 0;
+    FILE *f = open_memstream(&list, &list_n);
+    unsigned unknown = 0;
+    int rc = 0;
+
+    if (f != NULL) {
+        fputc('{', f);
+        unknown = describe_unknown(l->link_entries, l->link_statements_n, l->link_types, f);
+        fputc('}', f);
+        (void)fclose(f);
+    }
+    if (unknown > 0) {
+        values[0] = list;
+        l->link_state = LINK_LEARNING;
+        l->link_step = 0;
+        /* Compiling a query over the catalogue takes a thousand times longer than running it.  Both are one
+         * transaction, which ends with the Sync, and the setting with it. */
+        if (PQsendQueryParams(l->link_pg,
+                              "SELECT pg_catalog.set_config(name, 'off', true) FROM pg_catalog.pg_settings "
+                              "WHERE name = 'jit'",
+                              0, NULL, NULL, NULL, NULL, 0) != 1 ||
+            PQsendQueryParams(l->link_pg, PG_TYPES_QUERY, 1, oid_array, values, NULL, NULL, 0) != 1 ||
+            PQpipelineSync(l->link_pg) != 1)
+            rc = link_say(l, "types: ", PQerrorMessage(l->link_pg));
+    }
+    free(list);
+    return rc;
+}
+
+static void link_talk(struct link *l)
+{
+    int unsent;
+
+    if (PQconsumeInput(l->link_pg) != 1) {
+        (void)link_say(l, "", PQerrorMessage(l->link_pg));
+        link_fail(l);
+        return;
+    }
+    while (l->link_state != LINK_IDLE && !PQisBusy(l->link_pg)) {
+        PGresult *r = PQgetResult(l->link_pg);
+        int rc = r != NULL ? link_result(l, &r) : 0; /* NULL: the end of one command's results */
+
+        PQclear(r);
+        if (rc != 0 || PQstatus(l->link_pg) == CONNECTION_BAD) {
+            if (rc == 0)
+                (void)link_say(l, "", PQerrorMessage(l->link_pg));
+            link_fail(l);
+            return;
+        }
+    }
+    if (l->link_state == LINK_IDLE) {
+        (void)event_del(&l->link_event);
+        l->link_done(l->link_arg, NULL);
+        return;
+    }
+    unsent = PQflush(l->link_pg);
+    if (unsent < 0) {
+        (void)link_say(l, "", PQerrorMessage(l->link_pg));
+        link_fail(l);
+        return;
+    }
+    link_wait(l, unsent > 0 ? EV_READ | EV_WRITE : EV_READ, LINK_PREPARE_SECONDS);
+}
+
+static int link_result(struct link *l, PGresult **rp)
+{
+    return l->link_state == LINK_LEARNING ? link_result_learn(l, *rp) : link_result_prepare(l, rp);
+}
+
+/* *rp becomes NULL when the result is kept. */
+static int link_result_prepare(struct link *l, PGresult **rp)
+{
+    PGresult *r = *rp;
+    struct describe_entry *e = &l->link_entries[l->link_at];
+    const char *sqlstate;
+
+    switch (PQresultStatus(r)) {
+    case PGRES_PIPELINE_SYNC:
+        l->link_step = 0;
+        if (l->link_lead)
+            l->link_lead = false;
+        else
+            l->link_at++;
+        return l->link_at >= l->link_statements_n ? link_described(l) : 0;
+    case PGRES_COMMAND_OK:
+        if (++l->link_step == 2 && !l->link_lead) { /* PREPARE's comes first, then DESCRIBE's */
+            e->entry_result = r;
+            *rp = NULL;
+        }
+        return 0;
+    case PGRES_PIPELINE_ABORTED: /* the DESCRIBE of what was refused */
+        return 0;
+    case PGRES_FATAL_ERROR:
+        sqlstate = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+        if (l->link_lead || sqlstate == NULL || !link_refusal(sqlstate))
+            return link_say(l, "prepare: ", PQresultErrorMessage(r));
+        snprintf(e->entry_refused, sizeof e->entry_refused, "%s",
+                 PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY) != NULL ? PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY)
+                                                                        : "refused");
+        return 0;
+    default:
+        return link_say(l, "prepare: ", "unexpected result");
+    }
+}
+
+static int link_result_learn(struct link *l, PGresult *r)
+{
+    const char *columns[32];
+    unsigned n = (unsigned)PQnfields(r);
+
+    switch (PQresultStatus(r)) {
+    case PGRES_PIPELINE_SYNC:
+        return link_finish(l);
+    case PGRES_TUPLES_OK:
+        if (l->link_step++ == 0) /* jit is off */
+            return 0;
+        AN(n <= sizeof columns / sizeof columns[0]);
+        for (int row = 0; row < PQntuples(r); row++) {
+            for (unsigned i = 0; i < n; i++)
+                columns[i] = PQgetisnull(r, row, (int)i) ? NULL : PQgetvalue(r, row, (int)i);
+            if (pg_types_learn(l->link_types, columns, n) != 0)
+                l->link_log(LOG_LEVEL_WARN, "pool %s: a type of the catalogue makes no sense: %s",
+                            l->link_pool->pool_name, n > 0 && columns[0] != NULL ? columns[0] : "?");
+        }
+        return 0;
+    case PGRES_FATAL_ERROR:
+    default:
+        return link_say(l, "types: ", PQresultErrorMessage(r));
+    }
+}
+
+/* All statements have been described, or refused. */
+static int link_described(struct link *l)
+{
+    if (link_send_learn(l) != 0)
+        return -1;
+    return l->link_state == LINK_LEARNING ? 0 : link_finish(l);
+}
+
+static int link_finish(struct link *l)
+{
+    /* Every result has been taken, the last of them the Sync's: libpq has nothing left to say or to read. */
+    if (PQexitPipelineMode(l->link_pg) != 1)
+        return link_say(l, "prepare: ", PQerrorMessage(l->link_pg));
+    for (unsigned i = 0; i < l->link_statements_n; i++) {
+        struct pg_statement *s = l->link_statements[i];
+
+        if (describe_apply(s, &l->link_entries[i], l->link_types))
+            l->link_log(LOG_LEVEL_ERROR, "pool %s: statement %s is broken: %s (%s)", l->link_pool->pool_name,
+                        s->statement_name, s->statement_why, s->statement_sql);
+    }
+    link_clear(l);
+    return 0;
+}
+
+/* Whether an error is the statement's own fault; others are the server's and the attempt has failed. */
+static bool link_refusal(const char *sqlstate)
+{
+    static const char *const transient[] = {"08", "25", "40", "53", "55", "57", "58", "XX"};
+
+    for (size_t i = 0; i < sizeof transient / sizeof transient[0]; i++)
+        if (strncmp(sqlstate, transient[i], 2) == 0)
+            return false;
+    return true;
+}
+
+/* Keeps a reason, in one line; always -1. */
+static int link_say(struct link *l, const char *what, const char *message)
+{
+    size_t n;
+
+    snprintf(l->link_why, sizeof l->link_why, "%s%s", what, message != NULL ? message : "");
+    n = strlen(l->link_why);
+    while (n > 0 && l->link_why[n - 1] == '\n')
+        l->link_why[--n] = '\0';
+    for (char *p = l->link_why; *p != '\0'; p++)
+        if (*p == '\n')
+            *p = ' ';
+    return -1;
+}
+
+/* libpq would print notices to stderr. */
+static void link_notice(void *arg, const PGresult *r)
+{
+    const struct link *l = arg;
+    const char *message = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+
+    l->link_log(LOG_LEVEL_DEBUG, "pool %s: notice: %s", l->link_pool->pool_name, message != NULL ? message : "");
+}
+
+static void link_fail(struct link *l)
+{
+    link_close(l);
+    l->link_done(l->link_arg, l->link_why);
+}
+
+/* Everything but the connection itself. */
+static void link_clear(struct link *l)
+{
+    if (l->link_state > LINK_RESOLVING)
+        (void)event_del(&l->link_event);
+    resolve_free(&l->link_resolve);
+    if (l->link_pg != NULL)
+        keydata_stop(&l->link_keydata, l->link_pg);
+    if (l->link_entries != NULL)
+        for (unsigned i = 0; i < l->link_statements_n; i++)
+            PQclear(l->link_entries[i].entry_result);
+    free(l->link_entries);
+    l->link_entries = NULL;
+    if (l->link_options != NULL)
+        PQconninfoFree(l->link_options);
+    l->link_options = NULL;
+    l->link_state = LINK_IDLE;
+}

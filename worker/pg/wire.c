@@ -1,0 +1,239 @@
+/* A connection's bytes: the socket, plain or through libpq's TLS, edge-triggered. */
+#include "worker/pg/conn.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "worker/mem/alloc.h"
+
+#define WIRE_TURNS 16  /* reads of one connection before the others have their turn */
+#define WIRE_PIECES 16 /* blocks in one write */
+
+enum { WIRE_END = 0, WIRE_AGAIN = -1, WIRE_BROKEN = -2 };
+
+static void wire_event(int fd, short what, void *arg);
+static ssize_t wire_recv(struct pg_conn *c, void *p, size_t n);
+static ssize_t wire_send(struct pg_conn *c);
+static ssize_t wire_tls(struct pg_conn *c, int rc);
+static void wire_continue_later(struct pg_conn *c);
+
+void wire_start(struct pg_conn *c)
+{
+    enum alloc_scope old = alloc_enter(ALLOC_CONNECT);
+    struct pg_pool *p = c->conn_pool;
+
+    c->conn_fd = PQsocket(c->conn_pq.link_pg);
+    c->conn_ssl = PQsslInUse(c->conn_pq.link_pg) ? PQsslStruct(c->conn_pq.link_pg, "OpenSSL") : NULL;
+    if (c->conn_ssl != NULL)
+        (void)SSL_set_mode(c->conn_ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    c->conn_blocked = false;
+    c->conn_busy_since = 0;
+    /* All it will ever want, once: nothing is added later, so libevent need not allocate later.  EV_CLOSED: a short
+     * read is taken for an empty socket, but not when the end of file is behind it. */
+    AZ(event_assign(&c->conn_event, p->pool_config.config_base, c->conn_fd,
+                    EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, wire_event, c));
+    (void)event_add(&c->conn_event, NULL);
+    alloc_leave(old);
+}
+
+void wire_stop(struct pg_conn *c)
+{
+    enum alloc_scope old = alloc_enter(ALLOC_CONNECT);
+    struct pg_pool *p = c->conn_pool;
+
+    if (c->conn_fd != -1)
+        (void)event_del(&c->conn_event);
+    c->conn_fd = -1;
+    c->conn_ssl = NULL;
+    out_reset(&c->conn_out);
+    reader_reset(&c->conn_reader);
+    if (c->conn_dirty)
+        TAILQ_REMOVE(&p->pool_dirty, c, conn_dirty_link);
+    if (c->conn_again)
+        TAILQ_REMOVE(&p->pool_again, c, conn_again_link);
+    c->conn_dirty = c->conn_again = false;
+    alloc_leave(old);
+}
+
+int wire_write(struct pg_conn *c, uint64_t now)
+{
+    size_t bytes = 0;
+
+    if (c->conn_busy_since == 0)
+        c->conn_busy_since = c->conn_heard = now;
+    while (c->conn_out.out_bytes > 0) {
+        ssize_t n = wire_send(c);
+
+        if (n > 0) {
+            out_consume(&c->conn_out, (size_t)n);
+            c->conn_written += (size_t)n;
+            bytes += (size_t)n;
+            continue;
+        }
+        if (n == WIRE_AGAIN) {
+            c->conn_blocked = true;
+            break;
+        }
+        /* The server may have said why before it closed. */
+        wire_read(c, true);
+        if (c->conn_fd != -1)
+            conn_lose(c, LOSS_SUDDEN, "the connection broke while sending");
+        return -1;
+    }
+    stat_pool_add(c->conn_pool->pool_index, STAT_pool_bytes_out, bytes);
+    return 0;
+}
+
+void wire_read(struct pg_conn *c, bool closed)
+{
+    struct pg_pool *p = c->conn_pool;
+    struct reader *r = &c->conn_reader;
+    struct codec_message m;
+    uint64_t now = pg_now();
+
+    c->conn_heard = now;
+    for (unsigned turn = 0;; turn++) {
+        size_t room;
+        unsigned char *to = reader_begin(r, &room);
+        ssize_t n = wire_recv(c, to, room);
+        enum reader_rc rc;
+
+        if (n == WIRE_AGAIN)
+            break;
+        if (n <= 0) {
+            conn_lose(c, LOSS_SUDDEN, n == WIRE_END ? "closed by the server" : "the connection broke");
+            return;
+        }
+        stat_pool_add(p->pool_index, STAT_pool_bytes_in, (size_t)n);
+        reader_add(r, (size_t)n);
+        while ((rc = reader_next(r, &m)) == READER_MESSAGE)
+            if (answer_message(c, &m) != 0)
+                return;
+        if (rc == READER_BAD) {
+            conn_lose(c, LOSS_PROTOCOL, "a message with an impossible length");
+            return;
+        }
+        if ((size_t)n < room && c->conn_ssl == NULL && !closed)
+            break;
+        if (turn + 1 == WIRE_TURNS) {
+            wire_continue_later(c);
+            break;
+        }
+    }
+    if (reader_park(r, &m) && answer_message(c, &m) != 0)
+        return;
+    answer_round(c, now);
+    if (c->conn_state != CONN_READY)
+        conn_settle(c);
+    queue_pump(p, now);
+}
+
+void wire_read_again(struct pg_pool *p)
+{
+    struct pg_conn *c, *last = TAILQ_LAST(&p->pool_again, conn_list);
+    uint64_t wakes;
+
+    /* Once round the list: who is not through comes behind `last`. */
+    while ((c = TAILQ_FIRST(&p->pool_again)) != NULL) {
+        bool was_last = c == last;
+
+        TAILQ_REMOVE(&p->pool_again, c, conn_again_link);
+        c->conn_again = false;
+        wire_read(c, true);
+        if (was_last)
+            break;
+    }
+    if (TAILQ_EMPTY(&p->pool_again))
+        (void)!read(p->pool_again_fd, &wakes, sizeof wakes);
+}
+
+static void wire_event(int fd, short what, void *arg)
+{
+    struct pg_conn *c = arg;
+    enum alloc_scope old = alloc_enter(ALLOC_PG);
+
+    (void)fd;
+    CHECK_OBJ(c, PG_CONN_MAGIC);
+    if (c->conn_blocked && (what & EV_WRITE) != 0) {
+        c->conn_blocked = false;
+        if (wire_write(c, pg_now()) != 0)
+            goto out;
+    }
+    /* TLS may have to read in order to write and the other way round. */
+    if ((what & (EV_READ | EV_CLOSED)) != 0 || c->conn_ssl != NULL)
+        wire_read(c, (what & EV_CLOSED) != 0);
+out:
+    alloc_leave(old);
+}
+
+static ssize_t wire_recv(struct pg_conn *c, void *p, size_t n)
+{
+    ssize_t got;
+
+    if (c->conn_ssl != NULL) {
+        ERR_clear_error();
+        got = SSL_read(c->conn_ssl, p, (int)n);
+        return got > 0 ? got : wire_tls(c, (int)got);
+    }
+    do
+        got = recv(c->conn_fd, p, n, 0);
+    while (got < 0 && errno == EINTR);
+    if (got >= 0)
+        return got;
+    return errno == EAGAIN ? WIRE_AGAIN : WIRE_BROKEN;
+}
+
+/* Sends from the front of the chain, which is not empty. */
+static ssize_t wire_send(struct pg_conn *c)
+{
+    struct iovec iov[WIRE_PIECES];
+    struct msghdr msg = {.msg_iov = iov};
+    ssize_t sent;
+
+    if (c->conn_ssl != NULL) {
+        /* After WANT_WRITE the same octets come again, perhaps with more behind them, as OpenSSL demands. */
+        AN(out_iovec(&c->conn_out, iov, 1) == 1);
+        ERR_clear_error();
+        sent = SSL_write(c->conn_ssl, iov[0].iov_base, (int)iov[0].iov_len);
+        return sent > 0 ? sent : wire_tls(c, (int)sent);
+    }
+    msg.msg_iovlen = out_iovec(&c->conn_out, iov, WIRE_PIECES);
+    do
+        if (msg.msg_iovlen == 1)
+            sent = send(c->conn_fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL);
+        else
+            sent = sendmsg(c->conn_fd, &msg, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent > 0)
+        return sent;
+    return errno == EAGAIN ? WIRE_AGAIN : WIRE_BROKEN;
+}
+
+static ssize_t wire_tls(struct pg_conn *c, int rc)
+{
+    switch (SSL_get_error(c->conn_ssl, rc)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE: /* every event of the socket tries both again */
+        return WIRE_AGAIN;
+    case SSL_ERROR_ZERO_RETURN:
+        return WIRE_END;
+    default:
+        return WIRE_BROKEN;
+    }
+}
+
+/* The socket is not empty, but edge-triggered: nobody will call again by himself. */
+static void wire_continue_later(struct pg_conn *c)
+{
+    static const uint64_t one = 1;
+
+    if (c->conn_again)
+        return;
+    c->conn_again = true;
+    TAILQ_INSERT_TAIL(&c->conn_pool->pool_again, c, conn_again_link);
+    (void)!write(c->conn_pool->pool_again_fd, &one, sizeof one);
+}

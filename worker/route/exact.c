@@ -1,0 +1,29 @@
+#include "worker/route/exact.h"
+
+#include <stdlib.h>
+
+struct exact *exact_new(const struct conf *conf)
+{
+    uint32_t slots = 16;
+    struct exact *e;
+    unsigned i;
+
+    while (slots < 4 * conf->conf_routes_n)
+        slots *= 2;
+    e = calloc(1, sizeof(*e) + slots * sizeof(e->exact_slots[0]));
+    if (e == NULL)
+        return NULL;
+    e->exact_mask = slots - 1;
+    for (i = 0; i < conf->conf_routes_n; i++) {
+        const struct conf_route *route = &conf->conf_routes[i];
+        struct slice path = {route->route_path, strlen(route->route_path)};
+        uint32_t at = exact_hash(path);
+
+        if (route->route_method != METHOD_GET || strchr(route->route_path, '{') != NULL)
+            continue;
+        while (e->exact_slots[at & e->exact_mask].slot_path.slice_p != NULL)
+            at++;
+        e->exact_slots[at & e->exact_mask] = (struct exact_slot){path, (int)i};
+    }
+    return e;
+}
