@@ -60,6 +60,10 @@ CPPFLAGS := -I. -D_GNU_SOURCE -DVANILLA_VERSION='"$(VERSION)"' $(if $(NOFREE),-D
             $(if $(ASAN)$(POISON),-DVANILLA_POISON) $(shell pkg-config --cflags $(MODULES) 2>/dev/null)
 CFLAGS   := -std=gnu11 -O2 -g $(WARN)
 LDFLAGS  :=
+# The request path runs through many small files: in a release build the compiler sees all of them at once, and may inline.
+LTO      := $(if $(ASAN)$(UBSAN)$(POISON),,$(if $(findstring clang,$(CC)),,-O3 -flto=auto -ffat-lto-objects))
+CFLAGS   += $(LTO)
+NOLTO    := $(if $(LTO),-fno-lto)# for the many small programs, which would take long to link
 LIBS     := $(shell pkg-config --libs $(MODULES) 2>/dev/null)
 
 # Hardening of a program that faces a network.
@@ -106,7 +110,7 @@ $(B)/vanilla: $(call objects,master/main.c) $(B)/libvanilla.a
 # Objects and not the archive: vanillactl keeps libc's own malloc, which the archive would replace.
 $(B)/vanillactl: $(call objects,ctl/vanillactl.c $(CTL) $(SHARED))
 	@echo "  LD  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+	$(Q)$(CC) $(CFLAGS) $(NOLTO) $(LDFLAGS) -o $@ $^
 
 # All but the mains, for tests: a test that includes a .c has its symbols, so the archive's copy stays out.
 $(B)/libvanilla.a: $(call objects,$(SHARED) $(CTL) $(SERVER))
@@ -130,7 +134,7 @@ $(B)/flags: FORCE
 
 $(B)/unit/%: $(B)/obj/tests/unit/%.o $(B)/libvanilla.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(Q)$(CC) $(CFLAGS) $(NOLTO) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
 # One test by hand: `make build/unit/test_parse && build/unit/test_parse`.
 unit: $(UNIT_BIN)
@@ -139,7 +143,7 @@ unit: $(UNIT_BIN)
 # The corpora, with the ordinary compiler (and whatever sanitizers this build has).
 $(B)/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/obj/tests/fuzz/standalone.o $(B)/libvanilla.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(NOLTO) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 fuzz-corpus: $(FUZZ_BIN)
 	$(Q)tests/run/fuzz.py corpus $(FUZZ_BIN)
@@ -161,7 +165,7 @@ fuzzers: $(FUZZ:tests/fuzz/%.c=$(B)/search/%)
 # An HTTP client that makes an exact number of requests.
 load: $(B)/load
 $(B)/load: $(B)/obj/tests/profile/load.o
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+	$(Q)$(CC) $(CFLAGS) $(NOLTO) $(LDFLAGS) -o $@ $^
 
 # Figures and their limits: what a request allocates, how many instructions it takes, what an idle connection costs.
 profile-allocs: all load

@@ -125,8 +125,11 @@ static const config_setting_t *address_setting(const config_setting_t *group)
 /* The default of a row of the table. */
 static void address_default(const struct reader *rd, enum option_group group, const char *name, struct conf_listen *l)
 {
-    const char *text = options_find(group, name)->option_default;
+    const struct option *option = options_find(group, name);
+    const char *text;
 
+    AN(option != NULL);
+    text = option->option_default;
     l->listen_address = memory_text(rd->reader_memory, text, strlen(text));
     AZ(address_parse(text, &l->listen_sockaddr, &l->listen_sockaddr_len));
 }

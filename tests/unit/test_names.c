@@ -46,8 +46,7 @@ static void test_same_names(void **state)
     }
 }
 
-/* Equal hashes alone do not make equal names. */
-static void test_collision(void **state)
+static void test_name_eq(void **state)
 {
     struct json_name a = {"a\\u0062", 7, true, 1}, b = {"ac", 2, false, 1}, c = {"ab", 2, false, 1};
 
@@ -119,7 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_names),
-        cmocka_unit_test(test_collision),
+        cmocka_unit_test(test_name_eq),
         cmocka_unit_test(test_json_name_eq),
         cmocka_unit_test(test_many_names),
         cmocka_unit_test(test_hash_depends_on_all_octets),

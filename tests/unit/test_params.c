@@ -161,12 +161,29 @@ static void test_path(void **state)
     s.scene_args[1] = SLICE_LITERAL("");
     assert_int_equal(scene_get(&s, "/", ""), 0);
     assert_text(&s, 2, "");
+    s.scene_args[1] = (struct slice){NULL, 0};
+    assert_int_equal(scene_get(&s, "/", ""), 0);
+    assert_text(&s, 2, "");
     s.scene_args[1] = SLICE_LITERAL("%00");
     assert_int_equal(scene_get(&s, "/", ""), -1);
     assert_error(&s, 400, "path.a", "zero");
     s.scene_args[1] = SLICE_LITERAL("%ff");
     assert_int_equal(scene_get(&s, "/", ""), -1);
     assert_error(&s, 400, "path.a", "UTF-8");
+    scene_free(&s);
+}
+
+/* The client of a unix socket has no address. */
+static void test_no_address(void **state)
+{
+    SCENE(s, "conn.ip", "conn.ip=127.0.0.1");
+
+    memset(&s.scene_rq, 0, sizeof(s.scene_rq));
+    assert_int_equal(params_find(s.scene_compiled, &s.scene_rq, s.scene_args, (struct slice){NULL, 0}, s.scene_values,
+                                 &s.scene_error),
+                     0);
+    assert_text(&s, 0, NULL);
+    assert_text(&s, 1, "127.0.0.1");
     scene_free(&s);
 }
 
@@ -556,21 +573,14 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_path),
-        cmocka_unit_test(test_query),
-        cmocka_unit_test(test_broken_escapes),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_cookies),
-        cmocka_unit_test(test_json_body),
-        cmocka_unit_test(test_empty_body_with_defaults),
-        cmocka_unit_test(test_form_body),
-        cmocka_unit_test(test_content_types),
-        cmocka_unit_test(test_whole_body),
-        cmocka_unit_test(test_whole_body_default),
-        cmocka_unit_test(test_no_parameters),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_write_and_echo),
-        cmocka_unit_test(test_out_of_buffers),
+        cmocka_unit_test(test_path),           cmocka_unit_test(test_query),
+        cmocka_unit_test(test_no_address),     cmocka_unit_test(test_broken_escapes),
+        cmocka_unit_test(test_headers),        cmocka_unit_test(test_cookies),
+        cmocka_unit_test(test_json_body),      cmocka_unit_test(test_empty_body_with_defaults),
+        cmocka_unit_test(test_form_body),      cmocka_unit_test(test_content_types),
+        cmocka_unit_test(test_whole_body),     cmocka_unit_test(test_whole_body_default),
+        cmocka_unit_test(test_no_parameters),  cmocka_unit_test(test_check),
+        cmocka_unit_test(test_write_and_echo), cmocka_unit_test(test_out_of_buffers),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

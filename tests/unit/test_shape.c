@@ -426,6 +426,41 @@ static void test_limit_is_exact(void **state)
     json_shape_free(&shape);
 }
 
+static void test_out_of_buffers(void **state)
+{
+    struct buffers *few = buffers_new(BUF_MIN_SIZE);
+    static const char *const names[] = {"id", "value"};
+    static char text[5000];
+    char *why;
+    struct json_shape *shape = shape_of(names, 2, &why);
+    struct row r = {NULL, 0, 0};
+    struct buf *all[64];
+    unsigned n = 0, left;
+    struct out o;
+
+    (void)state;
+    memset(text, '1', sizeof(text));
+    row_add(&r, text, sizeof(text));
+    row_add(&r, "22", 2);
+    while (n < 64 && (all[n] = buf_get(few, 1)) != NULL)
+        n++;
+    assert_true(n > 0 && n < 64);
+    for (left = 0; left < 2; left++) { /* nothing to write into, then too little */
+        if (left > 0)
+            buf_put(few, &all[--n]);
+        out_init(&o, few, 0);
+        assert_int_equal(json_write_row(&o, shape, r.row_p, r.row_len, 2), 0);
+        assert_int_equal(o.out_error, OUT_NO_BUFFERS);
+        assert_int_equal(json_write_row(&o, shape, r.row_p, r.row_len, 2), 0);
+        out_reset(&o);
+    }
+    while (n > 0)
+        buf_put(few, &all[--n]);
+    buffers_free(&few);
+    row_free(&r);
+    json_shape_free(&shape);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -454,6 +489,7 @@ int main(void)
         cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_malformed_rows),
         cmocka_unit_test(test_limit_is_exact),
+        cmocka_unit_test(test_out_of_buffers),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -82,7 +82,8 @@ void request_content_type(struct request *r, struct slice type)
 
 void request_field(struct request *r, struct slice name, struct slice value)
 {
-    r->req_fields.out_buffers = r->req_out.out_buffers;
+    if (r->req_fields.out_head == NULL)
+        out_init(&r->req_fields, r->req_out.out_buffers, 0);
     out_write(&r->req_fields, name.slice_p, name.slice_len);
     out_literal(&r->req_fields, ": ");
     out_write(&r->req_fields, value.slice_p, value.slice_len);
@@ -154,7 +155,10 @@ void request_finish(struct request *r, enum handler_result result)
     AN(result != HANDLER_SUSPEND);
     if (result == HANDLER_CLOSE)
         r->req_close = true;
+    if (r->req_server->server_draining && TAILQ_NEXT(r, req_link) == NULL && c->conn_reading == NULL)
+        r->req_close = c->conn_linger = true; /* the last answer of this connection: say so */
     r->req_state = REQUEST_ANSWERED;
+    server_clock(r->req_server);
     request_render(r);
     conn_answer(c);
 }
@@ -347,7 +351,7 @@ static void put_head(struct request *r, const char *head, size_t len)
     struct buf *b = r->req_out.out_head;
     struct out o;
 
-    if (r->req_fields.out_bytes == 0 && b != NULL && b->buf_start >= len + 2) {
+    if (r->req_fields.out_head == NULL && b != NULL && b->buf_start >= len + 2) {
         unsigned char *p;
 
         b->buf_start -= (uint32_t)len + 2;
@@ -359,7 +363,7 @@ static void put_head(struct request *r, const char *head, size_t len)
     }
     out_init(&o, r->req_out.out_buffers, 0);
     out_write(&o, head, len);
-    if (r->req_fields.out_bytes > 0)
+    if (r->req_fields.out_head != NULL)
         out_append(&o, &r->req_fields);
     out_literal(&o, "\r\n");
     if (o.out_error != OUT_OK) {

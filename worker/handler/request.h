@@ -44,11 +44,11 @@ struct request {
     struct buf *req_body_buf;             /* own: a body that did not fit behind its head */
     struct slice req_type;                /* Content-Type; slice_p NULL: the route's */
     struct out req_out;                   /* the body; then, with its head in front, the whole answer */
-    struct out req_fields;                /* extra field lines */
     struct http_parser req_parser;
     /* Up to here all is zeroed when a request begins (request_begin); what follows is set before it is read. */
     struct conn *req_conn; /* NULL: orphaned */
     struct server *req_server;
+    struct out req_fields; /* extra field lines; none while out_head is NULL */
     TAILQ_ENTRY(request) req_link;
     char *req_body;      /* where the body begins, in one of the two blocks */
     size_t req_body_len; /* octets of it so far, decoded */

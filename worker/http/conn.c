@@ -16,6 +16,7 @@
 static char discard[16384]; /* where a lingering connection's octets go */
 
 static void conn_event(evutil_socket_t fd, short what, void *arg);
+static void conn_watch(struct conn *c, short what);
 static void conn_read(struct conn *c);
 static void conn_discard(struct conn *c);
 static void conn_settle(struct conn *c);
@@ -55,9 +56,7 @@ void conn_open(struct server *s, int fd, const struct sockaddr *peer, bool shed)
     c->conn_idle_ms = s->server_now_ms;
     c->conn_deadline_ms = s->server_now_ms + s->server_timeouts_ms[CONN_IDLE];
     TAILQ_INSERT_TAIL(&s->server_lists[CONN_IDLE], c, conn_link);
-    AZ(event_assign(&c->conn_event, s->server_base, fd, EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, conn_event,
-                    c));
-    AZ(event_add(&c->conn_event, NULL));
+    conn_watch(c, EV_READ);
     server_count(s, STAT_http_accepted, 1);
     if (s->server_public)
         stat_set(STAT_http_connections, slab_used(s->server_conns));
@@ -159,8 +158,11 @@ static void conn_event(evutil_socket_t fd, short what, void *arg)
     CHECK_OBJ(c, CONN_MAGIC);
     server_clock(c->conn_server);
     c->conn_dirty = true; /* not to be queued on the way; what is to be done is decided below */
-    if (what & EV_WRITE)
+    if (what & EV_WRITE) {
         c->conn_writable = true;
+        AZ(event_del(&c->conn_event));
+        conn_watch(c, EV_READ);
+    }
     if (what & EV_CLOSED)
         c->conn_hangup = true;
     if (what & (EV_READ | EV_CLOSED)) {
@@ -178,6 +180,15 @@ static void conn_event(evutil_socket_t fd, short what, void *arg)
             conn_touch(c);
     }
     alloc_leave(old);
+}
+
+/* What to be told of.  Writing is watched only while it is blocked: a unix socket would report each time that the peer
+ * reads. */
+static void conn_watch(struct conn *c, short what)
+{
+    AZ(event_assign(&c->conn_event, c->conn_server->server_base, c->conn_fd, what | EV_CLOSED | EV_ET | EV_PERSIST,
+                    conn_event, c));
+    AZ(event_add(&c->conn_event, NULL));
 }
 
 /* Reads and serves until the socket is empty or the connection is held. */
@@ -201,6 +212,10 @@ static void conn_read(struct conn *c)
                 c->conn_readable = false; /* drained; what comes later is a new edge */
             conn_received(c, (size_t)n);
             conn_serve(c);
+            /* A reset that comes with the octets is in the same edge and looks like any other: whoever waits for more
+             * of a request looks once more.  An answer would meet it when it is sent. */
+            if (c->conn_reading != NULL)
+                c->conn_readable = true;
         } else if (n == 0) {
             c->conn_eof = true;
             conn_serve(c);
@@ -295,6 +310,8 @@ static bool conn_send(struct conn *c)
             continue;
         if (n < 0 && errno == EAGAIN) {
             c->conn_writable = false;
+            AZ(event_del(&c->conn_event));
+            conn_watch(c, EV_READ | EV_WRITE);
             return true;
         }
         if (n < 0) {

@@ -56,9 +56,9 @@
 #define LOWER64 UINT64_C(0x2020202020202020)
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
-#define COLD __attribute__((cold, noinline)) /* kept out of the registers and the stack frame of the common way */
-#define APART __attribute__((noinline))
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define COLD __attribute__((cold, noinline)) /* kept out of the registers and the stack frame of the common way */
+#define APART __attribute__((noinline))      /* so is this, though not that rare */
 
 /* The control octets ahead, 64 octets at a time: one look finds the line ends and what is not allowed in lines. */
 struct scan {

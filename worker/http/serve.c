@@ -1,6 +1,5 @@
 /* From octets to requests to handlers: parses what a connection has read, collects bodies, and runs what is complete.
  */
-#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -163,6 +162,7 @@ static struct request *request_begin(struct conn *c)
     r->req_conn = c;
     r->req_server = s;
     r->req_out.out_buffers = s->server_buffers;
+    r->req_fields.out_head = NULL;
     r->req_query.magic = 0;
     r->req_peer[0] = '\0';
     r->req_parser.parser_memo = s->server_memo;
@@ -454,9 +454,7 @@ static inline bool request_fixed(struct conn *c, struct request *r, const struct
         if (n > 0) {
             server_count(s, STAT_http_bytes_out, (uint64_t)n);
             sent = (size_t)n;
-        } else if (n < 0 && errno == EAGAIN) {
-            c->conn_writable = false;
-        } /* another error will be met again by conn_send, which ends the connection */
+        } /* whatever was in the way will be met again by conn_send */
     }
     out_write(&c->conn_out, route->route_fixed + sent, len - sent);
     if (c->conn_out.out_error != OUT_OK) {

@@ -1,5 +1,7 @@
 #include "worker/http/status.h"
 
+#include <stdio.h>
+
 #define STATUS_FIRST 100
 #define STATUS_LAST 599
 
@@ -65,46 +67,38 @@
     S(508, "Loop Detected")                   \
     S(511, "Network Authentication Required")
 
-#define LINE_PREFIX "HTTP/1.1 200 "
-#define LINE_PREFIX_LEN (sizeof LINE_PREFIX - 1)
+#define LINE_PREFIX_LEN (sizeof "HTTP/1.1 200 " - 1)
 #define LINE(code, reason) \
-    [code - STATUS_FIRST] = {"HTTP/1.1 " #code " " reason "\r\n", sizeof LINE_PREFIX reason "\r\n" - 1},
+    [(code)-STATUS_FIRST] = {"HTTP/1.1 " #code " " reason "\r\n", LINE_PREFIX_LEN + sizeof(reason "\r\n") - 1},
+#define REASON(code, reason) [(code)-STATUS_FIRST] = SLICE_OF(reason),
+#define SLICE_OF(text)           \
+    {                            \
+        (text), sizeof(text) - 1 \
+    }
+#define CODES (STATUS_LAST - STATUS_FIRST + 1)
 
-static const struct slice known[STATUS_LAST - STATUS_FIRST + 1] = {STATUS_TABLE(LINE)};
-
-/* Every other number, so that an unusual shed_status costs no formatting either. */
-#define GENERIC(digits, reason) {"HTTP/1.1 " digits " " reason "\r\n", sizeof LINE_PREFIX reason "\r\n" - 1},
-#define GENERIC10(tens, reason)                                                                             \
-    GENERIC(tens "0", reason)                                                                               \
-    GENERIC(tens "1", reason)                                                                               \
-    GENERIC(tens "2", reason) GENERIC(tens "3", reason) GENERIC(tens "4", reason) GENERIC(tens "5", reason) \
-        GENERIC(tens "6", reason) GENERIC(tens "7", reason) GENERIC(tens "8", reason) GENERIC(tens "9", reason)
-#define GENERIC100(hundreds, reason)                                                                    \
-    GENERIC10(hundreds "0", reason)                                                                     \
-    GENERIC10(hundreds "1", reason)                                                                     \
-    GENERIC10(hundreds "2", reason) GENERIC10(hundreds "3", reason) GENERIC10(hundreds "4", reason)     \
-        GENERIC10(hundreds "5", reason) GENERIC10(hundreds "6", reason) GENERIC10(hundreds "7", reason) \
-            GENERIC10(hundreds "8", reason) GENERIC10(hundreds "9", reason)
-
-static const struct slice generic[STATUS_LAST - STATUS_FIRST + 1] = {GENERIC100("1", "Informational") GENERIC100(
-    "2", "Success") GENERIC100("3", "Redirection") GENERIC100("4", "Client Error") GENERIC100("5", "Server Error")};
+static const struct slice lines[CODES] = {STATUS_TABLE(LINE)};
+static const struct slice reasons[CODES] = {STATUS_TABLE(REASON)};
+static const struct slice classes[] = {SLICE_OF("Informational"), SLICE_OF("Success"), SLICE_OF("Redirection"),
+                                       SLICE_OF("Client Error"), SLICE_OF("Server Error")};
 
 struct slice http_status_line(unsigned status)
 {
+    /* For a code that is not in the table, an unusual shed_status say: written when it is first asked for. */
+    static char others[CODES][sizeof "HTTP/1.1 199 Informational\r\n"];
+
     if (status < STATUS_FIRST || status > STATUS_LAST)
         status = 500;
-    struct slice line = known[status - STATUS_FIRST];
-    return line.slice_p != NULL ? line : generic[status - STATUS_FIRST];
+    if (lines[status - STATUS_FIRST].slice_p != NULL)
+        return lines[status - STATUS_FIRST];
+    char *other = others[status - STATUS_FIRST];
+    if (other[0] == '\0')
+        (void)snprintf(other, sizeof others[0], "HTTP/1.1 %u %s\r\n", status, http_status_reason(status).slice_p);
+    return (struct slice){other, LINE_PREFIX_LEN + http_status_reason(status).slice_len + 2};
 }
-
-#define REASON(code, reason) [code - STATUS_FIRST] = {reason, sizeof reason - 1},
-static const struct slice reasons[STATUS_LAST - STATUS_FIRST + 1] = {STATUS_TABLE(REASON)};
 
 struct slice http_status_reason(unsigned status)
 {
-    static const struct slice classes[] = {SLICE_LITERAL("Informational"), SLICE_LITERAL("Success"),
-                                           SLICE_LITERAL("Redirection"), SLICE_LITERAL("Client Error"),
-                                           SLICE_LITERAL("Server Error")};
     if (status < STATUS_FIRST || status > STATUS_LAST)
         status = 500;
     struct slice reason = reasons[status - STATUS_FIRST];

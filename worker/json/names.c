@@ -29,7 +29,6 @@ const char *json_names_add(struct json_names *all, const char *p, size_t len, bo
     n->name_p = p;
     n->name_len = (uint32_t)len;
     n->name_has_escape = has_escape;
-    n->name_hash = hash(p, len, has_escape);
     if (all->names_n < JSON_NAMES_FEW) {
         for (i = 0; i < all->names_n; i++)
             if (name_eq(&all->names_list[i], n))
@@ -40,16 +39,23 @@ const char *json_names_add(struct json_names *all, const char *p, size_t len, bo
     if (all->names_n == JSON_NAMES_FEW) {
         memset(all->names_slots, 0, sizeof(all->names_slots));
         for (i = 0; i < JSON_NAMES_FEW; i++) {
-            at = (unsigned)all->names_list[i].name_hash % JSON_NAMES_SLOTS;
+            struct json_name *few = &all->names_list[i];
+
+            few->name_hash = hash(few->name_p, few->name_len, few->name_has_escape);
+            at = (unsigned)few->name_hash % JSON_NAMES_SLOTS;
             while (all->names_slots[at] != 0)
                 at = (at + 1) % JSON_NAMES_SLOTS;
             all->names_slots[at] = (uint16_t)(i + 1);
         }
     }
+    n->name_hash = hash(p, len, has_escape);
     at = (unsigned)n->name_hash % JSON_NAMES_SLOTS;
-    for (; all->names_slots[at] != 0; at = (at + 1) % JSON_NAMES_SLOTS)
-        if (name_eq(&all->names_list[all->names_slots[at] - 1], n))
+    for (; all->names_slots[at] != 0; at = (at + 1) % JSON_NAMES_SLOTS) {
+        const struct json_name *other = &all->names_list[all->names_slots[at] - 1];
+
+        if (other->name_hash == n->name_hash && name_eq(other, n))
             return why_twice;
+    }
     all->names_slots[at] = (uint16_t)++all->names_n;
     return NULL;
 }
@@ -79,8 +85,8 @@ static bool name_eq(const struct json_name *a, const struct json_name *b)
     struct slice s = {NULL, 0}, t = {NULL, 0};
     char scratch_s[4], scratch_t[4];
 
-    if (a->name_hash != b->name_hash)
-        return false;
+    if (!a->name_has_escape && !b->name_has_escape)
+        return a->name_len == b->name_len && (a->name_len == 0 || (*p == *q && memcmp(p, q, a->name_len) == 0));
     if (!a->name_has_escape)
         return json_name_eq(b->name_p, b->name_len, b->name_has_escape, a->name_p, a->name_len);
     for (;;) { /* both run by run */

@@ -19,7 +19,7 @@ struct json_name { /* a checked string's content, still escaped, wherever it sta
     const char *name_p;
     uint32_t name_len;
     uint32_t name_has_escape;
-    uint64_t name_hash; /* of the unescaped octets */
+    uint64_t name_hash; /* of the unescaped octets; made when names are no longer few */
 };
 
 struct json_names { /* some 28 KiB, for the stack */

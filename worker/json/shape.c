@@ -13,7 +13,7 @@
 
 /* The most that a row of len octets needs where no value needs more than its text, the 4 octets of its length and one
  * more: enough for quotes, `null`, `false` and the `:00` of a time zone. */
-#define ROW_ROOM(shape, len) ((shape)->shape_fixed_len + (size_t)(len) + (shape)->shape_columns_n + 2 * STEP)
+#define ROW_ROOM(shape, len) ((shape)->shape_fixed_len + (size_t)(len) + (shape)->shape_columns_n + 2 * (size_t)STEP)
 
 /* A member of the object: a column's value, or an object in turn. */
 struct node {

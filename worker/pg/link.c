@@ -414,7 +414,7 @@ static void link_fail(struct link *l)
 /* Everything but the connection itself. */
 static void link_clear(struct link *l)
 {
-    if (l->link_state > LINK_RESOLVING)
+    if (event_initialized(&l->link_event))
         (void)event_del(&l->link_event);
     resolve_free(&l->link_resolve);
     if (l->link_pg != NULL)

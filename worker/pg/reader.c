@@ -8,7 +8,7 @@ void reader_init(struct reader *r, struct reader_space *space, struct buffers *b
     memset(r, 0, sizeof *r);
     r->reader_space = space;
     r->reader_buffers = b;
-    r->reader_max = max;
+    r->reader_max = max > space->space_size ? max : space->space_size;
 }
 
 void reader_reset(struct reader *r)

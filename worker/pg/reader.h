@@ -29,7 +29,7 @@ struct reader {
     struct buf *reader_parked; /* the beginning of an unfinished message between reads; or all of a large one */
     size_t reader_large;       /* reader_parked is the block of a message of so many octets; 0: it is not */
     size_t reader_skip;        /* octets of an unwanted message still to come */
-    size_t reader_max;         /* largest message taken, length word and type included */
+    size_t reader_max;         /* largest message taken, type and length word included; what fits the space always is */
     unsigned reader_few_n;     /* an unfinished header needs no block */
     unsigned char reader_few[8];
 };

@@ -215,9 +215,11 @@ static int find_direct(const struct params *p, const struct http_request *rq, co
             if (set_encoded(v, args[param->param_segment], PARAM_PERCENT, param, error) != 0)
                 return -1;
         } else if (param->param_source == SOURCE_CONN_IP) {
-            v->value_p = peer.slice_p;
+            if (peer.slice_len == 0 && param->param_default != NULL)
+                continue;
+            v->value_p = peer.slice_len > 0 ? peer.slice_p : "";
             v->value_len = (uint32_t)peer.slice_len;
-            v->value_form = PARAM_PLAIN;
+            v->value_form = peer.slice_len > 0 ? PARAM_PLAIN : PARAM_NULL; /* a unix socket's client has none */
         } else if (rq->rq_body.slice_len > 0) {
             if (set_plain(v, rq->rq_body, param, error) != 0)
                 return -1;
@@ -406,7 +408,7 @@ static int set_encoded(struct param_value *v, struct slice s, enum param_form fo
 {
     const char *why;
 
-    v->value_p = s.slice_p;
+    v->value_p = s.slice_len > 0 ? s.slice_p : ""; /* NULL would mean absent */
     v->value_len = (uint32_t)s.slice_len;
     v->value_form = (uint8_t)form;
     if (__builtin_expect(is_plain(s), 1))
@@ -457,9 +459,9 @@ static int set_plain(struct param_value *v, struct slice s, const struct conf_pa
 {
     if (!utf8_valid(s.slice_p, s.slice_len))
         return refuse(error, 400, param, "is not UTF-8");
-    if (memchr(s.slice_p, '\0', s.slice_len) != NULL)
+    if (s.slice_len > 0 && memchr(s.slice_p, '\0', s.slice_len) != NULL)
         return refuse(error, 400, param, "holds the octet zero");
-    v->value_p = s.slice_p;
+    v->value_p = s.slice_len > 0 ? s.slice_p : "";
     v->value_len = (uint32_t)s.slice_len;
     v->value_form = PARAM_PLAIN;
     return 0;

@@ -41,9 +41,9 @@ struct params;
 struct params *params_new(const struct conf_route *route) MUSTCHECK;
 void params_free(struct params **pp);
 
-/* Finds all values.  args: the path's segments by param_segment; peer: conn.ip as text.  values: route_params_n of
- * them. Checks: required, given twice, escapes, UTF-8, content type (415), the JSON document.  Returns 0 or -1 with
- * *error. */
+/* Finds all values.  args: the path's segments by param_segment; peer: conn.ip as text (empty: NULL, or the default).
+ * values: route_params_n of them. Checks: required, given twice, escapes, UTF-8, content type (415), the JSON document.
+ * Returns 0 or -1 with *error. */
 int params_find(const struct params *p, const struct http_request *rq, const struct slice *args, struct slice peer,
                 struct param_value *values, struct params_error *error) MUSTCHECK;
 

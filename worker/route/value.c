@@ -232,11 +232,11 @@ static const char *check_uuid(const struct param_value *v)
     value_runs(&r, v);
     while ((run = value_next(&r)).slice_len > 0) {
         for (i = 0; i < run.slice_len; i++) {
-            char c = run.slice_p[i], lower = c | 0x20;
+            char c = run.slice_p[i], lower = (char)(c | 0x20);
 
-            if (closed) {
+            if (closed)
                 return why;
-            } else if ((c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'f')) {
+            if ((c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'f')) {
                 if (++digits > 32)
                     return why;
                 hyphen = false;
