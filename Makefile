@@ -61,7 +61,9 @@ CPPFLAGS := -I. -D_GNU_SOURCE -DVANILLA_VERSION='"$(VERSION)"' $(if $(NOFREE),-D
 CFLAGS   := -std=gnu11 -O2 -g $(WARN)
 LDFLAGS  :=
 # The request path runs through many small files: in a release build the compiler sees all of them at once, and may inline.
-LTO      := $(if $(ASAN)$(UBSAN)$(POISON),,$(if $(findstring clang,$(CC)),,-O3 -flto=auto -ffat-lto-objects))
+INLINE   := --param max-inline-insns-auto=300 --param inline-unit-growth=300 --param large-function-growth=1000 \
+            --param inline-min-speedup=2 --param max-inline-insns-single=2000
+LTO      := $(if $(ASAN)$(UBSAN)$(POISON),,$(if $(findstring clang,$(CC)),,-O3 -flto=auto -ffat-lto-objects $(INLINE)))
 CFLAGS   += $(LTO)
 NOLTO    := $(if $(LTO),-fno-lto)# for the many small programs, which would take long to link
 LIBS     := $(shell pkg-config --libs $(MODULES) 2>/dev/null)
@@ -122,7 +124,7 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@echo "  CC  $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Other flags or another compiler: everything anew.  Other people's sources in the list: link anew.
+# Other flags or another compiler: everything anew.
 $(B)/flags: FORCE
 	@mkdir -p $(B)
 	@printf '%s\n' '$(subst ','\'',$(CC) $(CPPFLAGS) $(CFLAGS))' | cmp -s - $@ || \

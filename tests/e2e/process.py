@@ -7,10 +7,9 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 
-from cluster import die_with_parent
+from cluster import die_with_parent, temporary_folder
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -82,8 +81,7 @@ class Vanilla:
     """
 
     def __init__(self, conf, options=(), env=None, wrapper=(), trap=True, listen=None, keep_open=()):
-        self.folder = tempfile.mkdtemp(prefix="vanilla-e2e-", dir="/tmp")
-        os.chmod(self.folder, 0o755)            # root's workers run as nobody
+        self.folder = temporary_folder("vanilla-e2e-")
         self.runtime_dir = os.path.join(self.folder, "run")
         self.conf_file = os.path.join(self.folder, "vanilla.conf")
         self.ports = [Port(), Port()]

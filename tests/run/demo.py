@@ -11,12 +11,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "tests", "e2e"))
-from cluster import Cluster, die_with_parent  # noqa: E402
+from cluster import Cluster, die_with_parent, temporary_folder  # noqa: E402
 from process import http_get, port_is_free  # noqa: E402
 
 
@@ -81,8 +80,7 @@ def stop(server):
 
 
 def serve(build, port, admin_port, rows):
-    folder = tempfile.mkdtemp(prefix="vanilla-run-", dir="/tmp")
-    os.chmod(folder, 0o755)                             # root's workers run as nobody
+    folder = temporary_folder("vanilla-run-")
     server = None
     try:
         print("PostgreSQL with %d items in a temporary folder ..." % rows, flush=True)

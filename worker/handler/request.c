@@ -158,7 +158,6 @@ void request_finish(struct request *r, enum handler_result result)
     if (r->req_server->server_draining && TAILQ_NEXT(r, req_link) == NULL && c->conn_reading == NULL)
         r->req_close = c->conn_linger = true; /* the last answer of this connection: say so */
     r->req_state = REQUEST_ANSWERED;
-    server_clock(r->req_server);
     request_render(r);
     conn_answer(c);
 }

@@ -282,9 +282,10 @@ static void conn_settle(struct conn *c)
         conn_close(c);
     else if (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_READING && !c->conn_closing)
         conn_move(c, c->conn_reading->req_in_body ? CONN_BODY : CONN_HEAD);
-    else if (c->conn_requests_n > 0)
-        conn_move(c, CONN_BUSY);
-    else if (s->server_draining)
+    else if (c->conn_requests_n > 0) {
+        if (c->conn_state != CONN_IDLE) /* a query is short: conn_late sees that the connection is not idle */
+            conn_move(c, CONN_BUSY);
+    } else if (s->server_draining)
         conn_close(c);
     else
         conn_move(c, CONN_IDLE);
@@ -380,6 +381,8 @@ static void conn_late(struct conn *c)
         conn_close(c);
         return;
     case CONN_IDLE:
+        if (c->conn_requests_n > 0)
+            c->conn_idle_ms = s->server_now_ms;
         if (s->server_now_ms - c->conn_idle_ms < s->server_idle_ms) { /* it has been busy meanwhile: look again later */
             TAILQ_REMOVE(&s->server_lists[CONN_IDLE], c, conn_link);
             c->conn_deadline_ms = s->server_now_ms + s->server_timeouts_ms[CONN_IDLE];

@@ -401,11 +401,12 @@ static void conn_no_buffers(struct conn *c)
 static void request_run(struct conn *c, struct request *r)
 {
     struct server *s = c->conn_server;
+    struct slice argument;
     int route = -1;
 
     r->req_started_ns = s->server_now_ns;
-    if (r->req_http.rq_method == METHOD_GET && !c->conn_shed) {
-        route = exact_find(s->server_exact, r->req_http.rq_path);
+    if (r->req_http.rq_method == METHOD_GET && !r->req_http.rq_path_escaped && !c->conn_shed) {
+        route = exact_find(s->server_exact, r->req_http.rq_path, &argument);
         if (route >= 0 && request_fixed(c, r, &s->server_routes[route]))
             return;
     }
@@ -420,7 +421,7 @@ static void request_run(struct conn *c, struct request *r)
         r->req_close = true;
     if (r->req_close)
         c->conn_closing = true;
-    switch (route >= 0 ? request_handle(r, route, NULL) : request_find(c, r)) {
+    switch (route >= 0 ? request_handle(r, route, &argument) : request_find(c, r)) {
     case HANDLER_SUSPEND:
         r->req_state = REQUEST_SUSPENDED;
         return;
