@@ -73,7 +73,7 @@ def http_get(port, path, timeout=5):
 class Vanilla:
     """One server on ports of its own.
 
-    conf     the file's text but for listen, admin and runtime_dir, which are put in front
+    conf     the file's text but for listen, admin, runtime_dir and user, which are put in front
     options  further command line arguments
     env      added to the environment; VANILLA_ALLOC=trap is there unless told otherwise
     wrapper  a command to run it under (valgrind, taskset)
@@ -100,8 +100,9 @@ class Vanilla:
 
     def write_conf(self, conf):
         with open(self.conf_file, "w", encoding="utf-8") as file:
-            file.write('listen = %s;\nadmin = { address = "127.0.0.1:%d"; };\nruntime_dir = "%s";\n%s'
-                       % (self.listen, self.admin_port, self.runtime_dir, conf))
+            file.write('listen = %s;\nadmin = { address = "127.0.0.1:%d"; };\nruntime_dir = "%s";%s\n%s'
+                       % (self.listen, self.admin_port, self.runtime_dir,
+                          ' user = "nobody";' if os.geteuid() == 0 else "", conf))
 
     def command(self, *arguments):
         return [os.path.join(build_folder(), "vanilla"), "-c", self.conf_file, *arguments]

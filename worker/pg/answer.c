@@ -93,8 +93,8 @@ static int answer_row(struct pg_conn *c, const struct codec_message *m)
     stat_pool_add(c->conn_pool->pool_index, STAT_pool_rows, 1);
     if (q->query_abandoned || c->conn_verdict != PG_DONE)
         return 0;
-    if (m->message_body == NULL) { /* too large for us */
-        c->conn_verdict = PG_INTERNAL;
+    if (m->message_body == NULL) { /* its octets were skipped */
+        c->conn_verdict = m->message_len + 5 > c->conn_reader.reader_max ? PG_TOO_LARGE : PG_NO_BUFFERS;
         return 0;
     }
     if (m->message_len < 2)

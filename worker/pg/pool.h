@@ -68,6 +68,8 @@ enum pg_outcome {           /* how a query ended */
                   PG_SHED_BUFFERS, /* not run: no buffer for its messages */
                   PG_UNKNOWN,      /* connection lost while it may have run: 502, outcome unknown */
                   PG_BROKEN,       /* the statement is broken: 500 */
+                  PG_TOO_LARGE,    /* run, but a row of its answer is larger than config_message_max: 500 */
+                  PG_NO_BUFFERS,   /* run, but there was no buffer for its answer */
                   PG_INTERNAL      /* a protocol error or a result that the row callback refused: 500 */
 };
 
