@@ -401,8 +401,8 @@ static void a_row_too_large_is_skipped(void **state)
     expect_answer(0);
     assert_int_equal(OUTCOME(1), PG_DONE);
     assert_int_equal(w->world_questions[1].question_octets, 99984);
-    assert_int_equal(OUTCOME(2), PG_INTERNAL);
-    assert_int_equal(OUTCOME(3), PG_INTERNAL);
+    assert_int_equal(OUTCOME(2), PG_TOO_LARGE);
+    assert_int_equal(OUTCOME(3), PG_TOO_LARGE);
     assert_int_equal(w->world_questions[3].question_rows, 0);
     expect_answer(4);
     assert_int_equal(COUNTED(disconnects), 0);
