@@ -10,7 +10,7 @@
 
 #include "worker/mem/alloc.c"
 
-static volatile void *sink; /* keeps the compiler from leaving an allocation out */
+static void *volatile sink; /* keeps the compiler from leaving an allocation out */
 
 /* The compiler knows that malloc does not change our variables, and is wrong. */
 static uint64_t counted(enum stat_worker stat)
