@@ -124,9 +124,9 @@ $(B)/obj/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LTO) -MMD -MP -c -o $@ $<
 
 # cmocka's assertions do not tell the compiler that they do not return.
-$(B)/obj/tests/unit/%.o: CFLAGS += -Wno-null-dereference
+$(B)/obj/tests/unit/%.o: private CFLAGS += -Wno-null-dereference
 # Tests are compiled as they are written: no hot paths here, and their fixed inputs would make the inliner's warnings foolish.
-$(B)/obj/tests/%.o: LTO :=
+$(B)/obj/tests/%.o: private LTO :=
 
 # Other flags or another compiler: everything anew.
 $(B)/flags: FORCE
