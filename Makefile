@@ -15,6 +15,7 @@ SBINDIR    ?= $(PREFIX)/sbin
 BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 Q          := $(if $(V),,@)
 .DEFAULT_GOAL := all
 
@@ -227,6 +228,7 @@ install: all
 	sed -e 's|/usr/local/sbin/|$(SBINDIR)/|g' -e 's|/usr/local/bin/|$(BINDIR)/|g' -e 's|/etc/vanilla/|$(SYSCONFDIR)/vanilla/|g' \
 	    conf/vanilla.service >$(DESTDIR)$(UNITDIR)/vanilla.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/vanilla.service
+	install -D -m 644 conf/vanilla.sysusers $(DESTDIR)$(SYSUSERSDIR)/vanilla.conf
 
 clean:
 	rm -rf build build-*
