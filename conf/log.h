@@ -30,6 +30,14 @@ void log_write(enum conf_log_level level, const char *format, ...) __attribute__
 /* The descriptor of the log's own file, which the master hands on to its workers; -1 when it writes to stderr. */
 int log_fd(void);
 
+/* The access log (log.access): whether there is one; its own descriptor, as log_fd.  It is opened by log_open and
+ * reopened by log_reopen. */
+bool log_access(void);
+int log_access_fd(void);
+/* Writes n octets of whole lines of at most PIPE_BUF each to it; the octets that were taken: fewer when its reader is
+ * too slow.  Never waits. */
+size_t log_access_write(const char *lines, size_t n);
+
 /* Lines dropped by this process so far. */
 uint64_t log_dropped(void);
 
