@@ -44,7 +44,6 @@ static int log_sink_reopen(struct log_sink *sink);
 static void log_sink_close(struct log_sink *sink);
 static ssize_t log_sink_write(const struct log_sink *sink, const char *p, size_t n);
 static bool log_put(enum conf_log_level level, int64_t unix_ms, const char *message);
-static size_t log_time(char *out, int64_t unix_ms);
 static char *log_escape(char *out, const char *end, const char *text, bool json);
 static unsigned log_utf8(const unsigned char *s);
 
@@ -195,7 +194,7 @@ size_t log_render(char *line, enum conf_log_level level, int64_t unix_ms, const 
 
 /* "2026-01-01T00:00:00.000Z"; gmtime would read the time zone's file. The days-to-date sum is the usual one of the
  * proleptic Gregorian calendar, counted in eras of 400 years from 1 March of the year 0. */
-static size_t log_time(char *out, int64_t unix_ms)
+size_t log_time(char out[64], int64_t unix_ms)
 {
     int64_t s = unix_ms / 1000, days = s / 86400 + 719468;
     unsigned in_day = (unsigned)(s % 86400), era = (unsigned)(days / 146097), doe = (unsigned)(days % 146097);

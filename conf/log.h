@@ -41,6 +41,9 @@ size_t log_access_write(const char *lines, size_t n);
 /* Lines dropped by this process so far. */
 uint64_t log_dropped(void);
 
+/* A time in UTC, "2026-01-01T00:00:00.000Z"; octets written. */
+size_t log_time(char out[64], int64_t unix_ms);
+
 /* The line itself, as log_write makes it, without a write: its length.  `line` holds LOG_LINE_MAX octets. */
 size_t log_render(char *line, enum conf_log_level level, int64_t unix_ms, const char *message);
 
