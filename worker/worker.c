@@ -23,7 +23,7 @@
 #include "worker/pg/pool.h"
 #include "worker/warm.h"
 
-#define TICK_MS 50
+#define TICK_MS 100
 #define READY_WAIT_MS 2000u   /* how long "ready" waits for the pools' first attempts */
 #define SPARE_CONNECTIONS 64u /* beyond `connections`, to shed politely */
 #define ADMIN_CONNECTIONS 64u
@@ -38,6 +38,7 @@ struct worker {
     struct server worker_public, worker_admin;
     bool worker_has_admin, worker_ready, worker_draining, worker_done;
     struct pg_pool **worker_pools;
+    bool worker_unflushed; /* a pool has something to send */
     struct admin worker_admin_subject;
     int worker_tick_fd, worker_term_fd;
     struct event worker_tick, worker_command, worker_term;
@@ -169,6 +170,8 @@ static int worker_servers(struct worker *w)
             .config_index = i,
             .config_connections = conf_pool_share(pool, args->args_slot, args->args_workers),
             .config_message_max = conf->conf_limits.limit_response_bytes + MESSAGE_SPARE,
+            .config_unflushed = &w->worker_unflushed,
+            .config_now = &w->worker_public.server_now_ns,
             .config_log = pool_log,
         };
 
@@ -220,13 +223,14 @@ static void worker_fini(struct worker *w)
     unsigned i;
 
     segment_worker_state(w->worker_args->args_segment, w->worker_args->args_slot, WORKER_STATE_DEAD);
+    /* The pools first: their queries belong to requests, and their statements to the routes' handlers. */
+    for (i = 0; w->worker_pools != NULL && i < w->worker_conf->conf_pools_n; i++)
+        if (w->worker_pools[i] != NULL)
+            pg_pool_free(&w->worker_pools[i]);
     if (w->worker_has_admin)
         server_fini(&w->worker_admin);
     if (w->worker_public.magic == SERVER_MAGIC)
         server_fini(&w->worker_public);
-    for (i = 0; w->worker_pools != NULL && i < w->worker_conf->conf_pools_n; i++)
-        if (w->worker_pools[i] != NULL)
-            pg_pool_free(&w->worker_pools[i]);
     free(w->worker_pools);
     if (w->worker_tick_fd >= 0)
         close(w->worker_tick_fd);
@@ -264,8 +268,11 @@ static bool worker_flush(struct worker *w)
         if (w->worker_has_admin && !STAILQ_EMPTY(&w->worker_admin.server_dirty))
             more |= server_flush(&w->worker_admin);
         (void)alloc_enter(ALLOC_PG);
-        for (i = 0; i < w->worker_conf->conf_pools_n; i++)
-            pg_pool_flush(w->worker_pools[i], w->worker_public.server_now_ns);
+        if (w->worker_unflushed) {
+            w->worker_unflushed = false;
+            for (i = 0; i < w->worker_conf->conf_pools_n; i++)
+                pg_pool_flush(w->worker_pools[i], w->worker_public.server_now_ns);
+        }
         more |= !STAILQ_EMPTY(&w->worker_public.server_dirty);
     }
     (void)alloc_enter(ALLOC_OTHER);

@@ -24,6 +24,14 @@ def die_with_parent(sig):
     return lambda: libc.prctl(PR_SET_PDEATHSIG, sig)
 
 
+def temporary_folder(prefix):
+    """A folder that other users may enter: PostgreSQL and the workers of a server that root started are not root.  Not
+    below TMPDIR, which may be private; tests/run/all.py says where, so that it can see what is left behind."""
+    folder = tempfile.mkdtemp(prefix=prefix, dir=os.environ.get("VANILLA_TMP", "/tmp"))
+    os.chmod(folder, 0o755)
+    return folder
+
+
 def find_bindir():
     """The newest PostgreSQL of this machine."""
     found = glob.glob("/usr/lib/postgresql/*/bin/postgres")
@@ -70,9 +78,7 @@ class Cluster:
         me = pwd.getpwuid(os.geteuid())
         owner = pwd.getpwnam("postgres") if me.pw_uid == 0 else me
         self.as_owner = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if me.pw_uid == 0 else {}
-        # Not below a private TMPDIR of root's: the user postgres must get there.
-        self.folder = tempfile.mkdtemp(prefix="vanilla-pg-", dir="/tmp" if me.pw_uid == 0 else None)
-        os.chmod(self.folder, 0o755)
+        self.folder = temporary_folder("vanilla-pg-")
         for name in ("data", "socket"):
             path = os.path.join(self.folder, name)
             os.mkdir(path, 0o700 if name == "data" else 0o755)

@@ -7,10 +7,9 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 
-from cluster import die_with_parent
+from cluster import die_with_parent, temporary_folder
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -74,7 +73,7 @@ def http_get(port, path, timeout=5):
 class Vanilla:
     """One server on ports of its own.
 
-    conf     the file's text but for listen, admin and runtime_dir, which are put in front
+    conf     the file's text but for listen, admin, runtime_dir and user, which are put in front
     options  further command line arguments
     env      added to the environment; VANILLA_ALLOC=trap is there unless told otherwise
     wrapper  a command to run it under (valgrind, taskset)
@@ -82,8 +81,7 @@ class Vanilla:
     """
 
     def __init__(self, conf, options=(), env=None, wrapper=(), trap=True, listen=None, keep_open=()):
-        self.folder = tempfile.mkdtemp(prefix="vanilla-e2e-", dir="/tmp")
-        os.chmod(self.folder, 0o755)            # root's workers run as nobody
+        self.folder = temporary_folder("vanilla-e2e-")
         self.runtime_dir = os.path.join(self.folder, "run")
         self.conf_file = os.path.join(self.folder, "vanilla.conf")
         self.ports = [Port(), Port()]
@@ -102,8 +100,9 @@ class Vanilla:
 
     def write_conf(self, conf):
         with open(self.conf_file, "w", encoding="utf-8") as file:
-            file.write('listen = %s;\nadmin = { address = "127.0.0.1:%d"; };\nruntime_dir = "%s";\n%s'
-                       % (self.listen, self.admin_port, self.runtime_dir, conf))
+            file.write('listen = %s;\nadmin = { address = "127.0.0.1:%d"; };\nruntime_dir = "%s";%s\n%s'
+                       % (self.listen, self.admin_port, self.runtime_dir,
+                          ' user = "nobody";' if os.geteuid() == 0 else "", conf))
 
     def command(self, *arguments):
         return [os.path.join(build_folder(), "vanilla"), "-c", self.conf_file, *arguments]

@@ -88,7 +88,8 @@ def test_restart_under_load(server, own_cluster):
 
 
 def test_lost_while_it_runs(server, own_cluster):
-    running = server(ROUTES, POOLS, conninfo=own_cluster.conninfo)
+    pools = POOLS.replace("reconnect_max_ms = 200;", "reconnect_max_ms = 200; statement_timeout_ms = 20000;")
+    running = server(ROUTES, pools, conninfo=own_cluster.conninfo)
     with Client(running.port) as reader, Client(running.port) as writer:
         reader.send_request("GET", "/slow")
         writer.send_request("POST", "/slow")

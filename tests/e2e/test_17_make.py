@@ -1,21 +1,28 @@
 """`make install` and `make run`, as a newcomer would use them."""
-import glob
+import json
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import time
 
 import pytest
 from client import Client, problem
+from cluster import temporary_folder
 from process import TOP, Port, http_get, is_sanitized
 
 pytestmark = pytest.mark.skipif(is_sanitized(), reason="of the ordinary build")
 ENV = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "VANILLA"))}
 
 
-def folders():
-    return set(glob.glob("/tmp/vanilla-run-*") + glob.glob("/tmp/vanilla-pg-*"))
+@pytest.fixture
+def own_tmp():
+    """Where `make run` puts what it makes, so that we see what it leaves."""
+    folder = temporary_folder("vanilla-e2e-make-")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_install(tmp_path):
@@ -36,14 +43,13 @@ def test_install(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["term-make", "int-group"])
-def test_run(how):
-    before = folders()
+def test_run(how, own_tmp):
     ports = Port(), Port()
     port, admin = ports[0].number, ports[1].number
     # As a shell starts a background job: SIGINT ignored.
     process = subprocess.Popen(["make", "--no-print-directory", "run", "PORT=%d" % port, "ADMIN_PORT=%d" % admin,
-                                "ROWS=1000"], cwd=TOP, env=ENV, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, start_new_session=True,
+                                "ROWS=1000"], cwd=TOP, env=dict(ENV, VANILLA_TMP=own_tmp), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     try:
         said = b""
@@ -65,7 +71,7 @@ def test_run(how):
         except ProcessLookupError:
             pass
         process.stdout.close()
-    assert folders() == before
+    assert os.listdir(own_tmp) == []
     with pytest.raises(OSError):
         http_get(port, "/items/1", timeout=1)
     for each in ports:
@@ -73,7 +79,6 @@ def test_run(how):
 
 
 def must_show(port, admin):
-    import json
     assert http_get(admin, "/ready")[0] == 200
     with Client(port) as client:
         answer = client.get("/items/1")
@@ -87,18 +92,17 @@ def must_show(port, admin):
         assert "id" in problem(client.get("/items/abc"), 400)["parameter"]
 
 
-def test_run_says_that_a_port_is_in_use():
-    import socket
-    before = folders()
+def test_run_says_that_a_port_is_in_use(own_tmp):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         number = taken.getsockname()[1]
-        done = subprocess.run(["make", "--no-print-directory", "run", "PORT=%d" % number], cwd=TOP, env=ENV,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        done = subprocess.run(["make", "--no-print-directory", "run", "PORT=%d" % number], cwd=TOP,
+                              env=dict(ENV, VANILLA_TMP=own_tmp), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
     assert done.returncode != 0
     assert re.search(r"%d is in use" % number, done.stdout.decode())
-    assert folders() == before
+    assert os.listdir(own_tmp) == []
 
 
 def test_the_first_lines_of_the_readme_hold():

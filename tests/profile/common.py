@@ -10,7 +10,6 @@ from process import Vanilla, build_folder  # noqa: E402
 
 CONF = r"""
 workers = 1;
-user = "%(user)s";
 connections = %(connections)d;
 pools = ( { name = "read"; conninfo = "%(conninfo)s"; connections = 2; read_only = true; } );
 routes = (
@@ -24,10 +23,7 @@ ROW, TEXT = "/items/#", "/pipeline"
 
 
 def server(cluster, connections=8192, **more):
-    conf = CONF % {"conninfo": cluster.conninfo, "connections": connections, "user": "nobody"}
-    if os.geteuid() != 0:
-        conf = conf.replace('user = "nobody";\n', "")
-    return Vanilla(conf, **more)
+    return Vanilla(CONF % {"conninfo": cluster.conninfo, "connections": connections}, **more)
 
 
 def load(running, target, requests, clients, close=False):

@@ -17,7 +17,7 @@ LIMITS = {TEXT: 1500, ROW: 4500}
 
 
 def instructions(cluster, target, requests, keep):
-    with tempfile.TemporaryDirectory(prefix="vanilla-e2e-callgrind-") as folder:
+    with tempfile.TemporaryDirectory(prefix="vanilla-e2e-callgrind-", dir=os.environ.get("VANILLA_TMP", "/tmp")) as folder:
         os.chmod(folder, 0o777)
         wrapper = ["valgrind", "--tool=callgrind", "--trace-children=yes", "--log-file=/dev/null",
                    "--callgrind-out-file=%s/out.%%p" % folder]

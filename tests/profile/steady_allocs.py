@@ -35,7 +35,7 @@ def own_count(cluster, verdict, scale):
 
 def heap_allocations(cluster, requests):
     """valgrind's count for the one worker after so many requests."""
-    with tempfile.TemporaryDirectory(prefix="vanilla-e2e-valgrind-") as folder:
+    with tempfile.TemporaryDirectory(prefix="vanilla-e2e-valgrind-", dir=os.environ.get("VANILLA_TMP", "/tmp")) as folder:
         os.chmod(folder, 0o777)
         wrapper = ["valgrind", "--trace-children=yes", "--leak-check=no", "--undef-value-errors=no",
                    "--log-file=%s/%%p" % folder]

@@ -15,12 +15,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LOGS = os.path.join(TOP, "build", "test")
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-TEMPORARY = ("/tmp/vanilla-pg-*", "/tmp/vanilla-e2e-*", "/tmp/vanilla-run-*")
 MAKE = ["make", "--no-print-directory", "-j2"]
 SANITIZED = "build-asan-ubsan"
 
@@ -108,10 +108,6 @@ def leftovers(patience=3.0):
     return said
 
 
-def folders():
-    return {path for pattern in TEMPORARY for path in glob.glob(pattern)}
-
-
 def count(text, code):
     """What the runner said last: `N passed, N failed`, or pytest's line, or one for the whole stage."""
     own = re.findall(r"^(?:\w+: )?(\d+) passed, (\d+) failed\b", text, re.M)
@@ -129,12 +125,12 @@ def count(text, code):
     return passed, failed
 
 
-def run(name, command, limit, child_setup):
+def run(name, command, limit, child_setup, temporary):
     global running
     log_file = os.path.join(LOGS, name + ".log")
-    before, began = folders(), time.monotonic()
+    began = time.monotonic()
     print("%-16s " % name, end="", flush=True)
-    environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+    environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", VANILLA_TMP=temporary)
     environment.pop("MAKEFLAGS", None)
     environment.pop("MAKELEVEL", None)
     with open(log_file, "wb") as log:
@@ -147,9 +143,9 @@ def run(name, command, limit, child_setup):
             code = "none within %d s" % limit
         running = None
     left = leftovers()
-    for path in folders() - before:
-        left.append("folder " + path)
-        shutil.rmtree(path, ignore_errors=True)
+    for rest in os.listdir(temporary):
+        left.append("folder " + rest)
+        shutil.rmtree(os.path.join(temporary, rest), ignore_errors=True)
     with open(log_file, encoding="utf-8", errors="replace") as file:
         text = file.read()
     passed, failed = count(text, code)
@@ -172,9 +168,7 @@ def stop(number, _frame):
     if running is not None:
         end_group(running)
     leftovers()
-    for path in folders() - at_start:
-        shutil.rmtree(path, ignore_errors=True)
-    sys.exit(128 + number)
+    sys.exit(128 + number)              # and main()'s folder goes on the way
 
 
 def main():
@@ -189,19 +183,20 @@ def main():
         signal.signal(number, stop)
     os.makedirs(LOGS, exist_ok=True)
     passed = failed = 0
-    for name, command, limit in STAGES:
-        if wanted and name not in wanted:
-            continue
-        result = run(name, command, limit, child_setup)
-        passed += result[0]
-        failed += result[1]
-        if name.startswith("build") and result[1]:
-            print("Without a build there is nothing to test.")
-            break
+    with tempfile.TemporaryDirectory(prefix="vanilla-test-", dir="/tmp", ignore_cleanup_errors=True) as temporary:
+        os.chmod(temporary, 0o755)
+        for name, command, limit in STAGES:
+            if wanted and name not in wanted:
+                continue
+            result = run(name, command, limit, child_setup, temporary)
+            passed += result[0]
+            failed += result[1]
+            if name.startswith("build") and result[1]:
+                print("Without a build there is nothing to test.")
+                break
     print("%d passed, %d failed" % (passed, failed))
     return 1 if failed or not passed else 0
 
 
-at_start = folders()
 if __name__ == "__main__":
     sys.exit(main())

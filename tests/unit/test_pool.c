@@ -401,8 +401,8 @@ static void a_row_too_large_is_skipped(void **state)
     expect_answer(0);
     assert_int_equal(OUTCOME(1), PG_DONE);
     assert_int_equal(w->world_questions[1].question_octets, 99984);
-    assert_int_equal(OUTCOME(2), PG_INTERNAL);
-    assert_int_equal(OUTCOME(3), PG_INTERNAL);
+    assert_int_equal(OUTCOME(2), PG_TOO_LARGE);
+    assert_int_equal(OUTCOME(3), PG_TOO_LARGE);
     assert_int_equal(w->world_questions[3].question_rows, 0);
     expect_answer(4);
     assert_int_equal(COUNTED(disconnects), 0);
@@ -513,6 +513,48 @@ static void a_write_that_was_not_sent_goes_elsewhere(void **state)
     expect_answer(0);
     assert_int_equal(w->world_questions[0].question_restarts, 1);
     assert_int_equal(COUNTED(lost), 0);
+}
+
+static void a_crash_behind_a_short_read_is_noticed(void **state)
+{
+    struct fake_conn *server;
+
+    (void)state;
+    start_up(1);
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    server = w->world_fake->fake_conns[0];
+    UNTIL(server->conn_hanging);
+    event_del(server->conn_event);
+    assert_int_equal(ask(1, "never read"), PG_DONE);
+    pg_pool_flush(w->world_pool, pg_now());
+    /* Octets, and an error right behind them (ECONNRESET: it dies with unread octets): one event for both. */
+    fake_put(server, 'S', "a\0b", 4);
+    fake_flush(server);
+    fake_close(server);
+    UNTIL(w->world_ended == 2);
+    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+    assert_int_equal(OUTCOME(1), PG_SHED_DOWN);
+}
+
+static void a_connection_that_lasted_comes_back_at_once(void **state)
+{
+    struct pg_conn *c;
+
+    (void)state;
+    w->world_conf.pool_reconnect_max_ms = 60000;
+    start_up(1);
+    c = &w->world_pool->pool_all[0];
+    for (unsigned i = 0; i < 8; i++) { /* one that does not last waits longer each time */
+        conn_lose(c, LOSS_SUDDEN, "by the test");
+        assert_int_equal(c->conn_failures, i + 1);
+        pg_pool_tick(w->world_pool, c->conn_retry_at);
+        while (pg_pool_up(w->world_pool) == 0)
+            turn();
+    }
+    c->conn_up_since -= 2ull * SECOND;
+    conn_lose(c, LOSS_SUDDEN, "by the test");
+    assert_int_equal(c->conn_failures, 0);
+    assert_true(c->conn_retry_at < pg_now() + SECOND);
 }
 
 static void after_a_fatal_error_only_what_ran_is_unknown(void **state)
@@ -978,6 +1020,8 @@ int main(void)
         TEST(the_last_connection_lost_means_down),
         TEST(a_lost_write_is_unknown),
         TEST(a_write_that_was_not_sent_goes_elsewhere),
+        TEST(a_crash_behind_a_short_read_is_noticed),
+        TEST(a_connection_that_lasted_comes_back_at_once),
         TEST(after_a_fatal_error_only_what_ran_is_unknown),
         TEST(hostile_messages_cost_the_connection),
         TEST(an_open_transaction_costs_the_connection),

@@ -181,7 +181,6 @@ void request_finish(struct request *r, enum handler_result result)
     if (r->req_server->server_draining && TAILQ_NEXT(r, req_link) == NULL && c->conn_reading == NULL)
         r->req_close = c->conn_linger = true; /* the last answer of this connection: say so */
     r->req_state = REQUEST_ANSWERED;
-    server_clock(r->req_server);
     request_render(r);
     conn_answer(c);
 }
@@ -235,6 +234,14 @@ void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg
         return;
     case PG_SHED_BUFFERS:
         request_shed(r, SHED_BUFFERS);
+        return;
+    case PG_TOO_LARGE:
+        request_clear(r);
+        r->req_out.out_error = OUT_LIMIT; /* request_render makes the answer */
+        return;
+    case PG_NO_BUFFERS:
+        request_clear(r);
+        r->req_out.out_error = OUT_NO_BUFFERS;
         return;
     case PG_UNKNOWN:
         request_problem(
@@ -355,14 +362,24 @@ static inline bool render_usual(struct request *r)
     return true;
 }
 
-/* The body could not be held: the answer becomes an error. */
+/* The body could not be held: the answer becomes an error.  A shed means "not run, safe to retry", which is no lie for
+ * what only reads; a statement that may have written something has run. */
 static void render_error(struct request *r)
 {
+    const struct conf *conf = r->req_server->server_conf;
+    const struct conf_route *route = r->req_route != NULL ? r->req_route->route_conf : NULL;
+
     if (r->req_out.out_error == OUT_LIMIT) {
         server_count(r->req_server, STAT_limit_response_bytes, 1);
         request_problem(
             r, 500,
             &(struct problem){.problem_detail = SLICE_LITERAL("the answer is larger than limits.response_bytes")});
+    } else if (route != NULL && route->route_handler == HANDLER_SQL && r->req_query.magic == PG_QUERY_MAGIC &&
+               !conf->conf_pools[route->route_pool].pool_read_only) {
+        server_count(r->req_server, STAT_limit_buffers, 1);
+        request_problem(r, 500,
+                        &(struct problem){.problem_detail = SLICE_LITERAL(
+                                              "the statement was run, but there is no buffer for its answer")});
     } else {
         request_shed(r, SHED_BUFFERS);
     }

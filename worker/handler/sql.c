@@ -165,6 +165,7 @@ static enum handler_result sql_request(struct request *r, void *state)
         return HANDLER_DONE;
     }
     q->query_statement = s;
+    q->query_version = s->statement_version; /* that the values were checked against */
     q->query_ops = &sql_ops;
     r->req_rows = 0;
     return request_submit(r);
@@ -254,7 +255,8 @@ static int sql_row(struct pg_query *q, char *cells, size_t len, unsigned columns
         if (r->req_rows++ > 0)
             return -1;
         o = request_out(r);
-        out_write(o, sql->sql_open, sql->sql_open_len);
+        if (sql->sql_open_len > 0)
+            out_write(o, sql->sql_open, sql->sql_open_len);
         return json_write_row(o, sql->sql_shape, cells, len, columns);
     case RESULT_VALUE:
     case RESULT_RAW:

@@ -11,7 +11,7 @@
 static bool request_is_welcome(struct request *r);
 static uint32_t now_ms(const struct server *s);
 
-enum handler_result request_careful(struct conn *c, struct request *r, int route)
+enum handler_result request_careful(struct conn *c, struct request *r, int route, const struct slice *argument)
 {
     struct server *s = c->conn_server;
 
@@ -23,7 +23,7 @@ enum handler_result request_careful(struct conn *c, struct request *r, int route
         if (s->server_cors && r->req_http.rq_method == METHOD_OPTIONS && cors_preflight(r))
             return HANDLER_DONE;
     }
-    return request_dispatch(c, r, route);
+    return request_dispatch(c, r, route, argument);
 }
 
 /* Within its client's rate?  False: answered. */

@@ -285,9 +285,10 @@ static void conn_settle(struct conn *c)
         conn_end(c);
     else if (c->conn_eof && c->conn_requests_n == 0 && !c->conn_held)
         conn_close(c);
-    else if (c->conn_requests_n > 0 || c->conn_reads != CONN_IDLE)
-        conn_move(c, CONN_BUSY);
-    else if (s->server_draining)
+    else if (c->conn_requests_n > 0 || c->conn_reads != CONN_IDLE) {
+        if (c->conn_state != CONN_IDLE) /* a query is short: conn_late sees that the connection is not idle */
+            conn_move(c, CONN_BUSY);
+    } else if (s->server_draining)
         conn_close(c);
     else
         conn_move(c, CONN_IDLE);

@@ -71,6 +71,8 @@ static void conn_late(struct conn *c)
         server_count(s, STAT_timeout_write, 1);
         break;
     case CONN_IDLE:
+        if (c->conn_requests_n > 0 || c->conn_reads != CONN_IDLE)
+            c->conn_idle_ms = s->server_now_ms;
         if (s->server_now_ms - c->conn_idle_ms < s->server_idle_ms) { /* it has been busy meanwhile: look again later */
             conn_again(c);
             return;

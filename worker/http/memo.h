@@ -14,6 +14,9 @@
 
 #define MEMO_ENTRIES 4u
 #define MEMO_BLOCK_MAX 1000u
+#define MEMO_HEADS 8u
+#define MEMO_HEAD_MAX 512u
+#define MEMO_HEAD_PATIENCE 64u
 #define MEMO_PATIENCE 8u /* one in so many unknown blocks is remembered, so that ever-changing ones cost little */
 
 struct memo_slice {
@@ -29,9 +32,18 @@ struct memo_entry {
     char entry_block[MEMO_BLOCK_MAX];
 };
 
+/* A whole head, of a GET that came alone: the same resource asked for again. */
+struct memo_head {
+    uint32_t head_len; /* 0: empty */
+    struct http_parser head_parser;
+    struct http_request head_request; /* its slices point into head_octets */
+    char head_octets[MEMO_HEAD_MAX];
+};
+
 struct http_memo { /* zeroed at start */
-    uint32_t memo_misses;
+    uint32_t memo_misses, memo_head_misses;
     struct memo_entry memo_entries[MEMO_ENTRIES];
+    struct memo_head memo_heads[MEMO_HEADS]; /* by their length */
 };
 
 static inline struct slice memo_slice_out(struct memo_slice s, const char *block)
@@ -80,6 +92,52 @@ static inline void memo_learn(struct http_memo *memo, const struct http_request 
     e->entry_type = memo_slice_in(rq->rq_content_type, block);
     e->entry_cookie = memo_slice_in(rq->rq_cookie, block);
     memcpy(e->entry_block, block, len);
+}
+
+static inline void memo_move(struct slice *s, ptrdiff_t by)
+{
+    if (s->slice_p != NULL)
+        s->slice_p += by;
+}
+
+/* Whether all of the len octets at base are a head seen before: then p and rq are what parsing it would make of them.
+ */
+static inline bool memo_head_find(struct http_memo *memo, struct http_parser *p, struct http_request *rq,
+                                  const char *base, uint32_t len)
+{
+    const struct memo_head *h = &memo->memo_heads[len % MEMO_HEADS];
+    ptrdiff_t by = base - h->head_octets;
+
+    if (h->head_len != len || memcmp(h->head_octets, base, len) != 0)
+        return false;
+    *p = h->head_parser;
+    *rq = h->head_request;
+    rq->rq_method_name.slice_p += by;
+    rq->rq_target.slice_p += by;
+    rq->rq_path.slice_p += by;
+    rq->rq_fields.slice_p += by;
+    rq->rq_host.slice_p += by;
+    memo_move(&rq->rq_query, by);
+    memo_move(&rq->rq_content_type, by);
+    memo_move(&rq->rq_cookie, by);
+    return true;
+}
+
+/* Remembers a complete head that begins at base and is all of the len octets there. */
+static inline void memo_head_learn(struct http_memo *memo, const struct http_parser *p, const struct http_request *rq,
+                                   const char *base, uint32_t len)
+{
+    struct memo_head *h = &memo->memo_heads[len % MEMO_HEADS];
+
+    if (p->parser_head != len || len > MEMO_HEAD_MAX || rq->rq_method != METHOD_GET ||
+        rq->rq_method_name.slice_p != base || rq->rq_target.slice_p[0] != '/' ||
+        memo->memo_head_misses++ % MEMO_HEAD_PATIENCE != 0)
+        return;
+    h->head_len = len;
+    h->head_parser = *p;
+    h->head_request = *rq;
+    memcpy(h->head_octets, base, len);
+    http_request_rebase(&h->head_request, base, h->head_octets);
 }
 
 #endif

@@ -111,8 +111,11 @@ enum http_parse_state http_parse(struct http_parser *p, struct http_request *rq,
     struct http_memo *memo = NULL;
 
     if (LIKELY(p->parser_state == HTTP_PARSE_REQUEST_LINE)) {
-        if (p->parser_scan == 0)
+        if (p->parser_scan == 0) {
+            if (p->parser_memo != NULL && p->parser_line == 0 && memo_head_find(p->parser_memo, p, rq, base, len))
+                return HTTP_PARSE_COMPLETE;
             request_clear(rq);
+        }
         if (UNLIKELY(p->parser_line >= len || !octet_is(base[p->parser_line], OCTET_TOKEN)) &&
             !request_line_start(p, base, len, limits->limit_request_line))
             return p->parser_state;
@@ -145,7 +148,10 @@ enum http_parse_state http_parse(struct http_parser *p, struct http_request *rq,
                 rq->rq_fields_n = known->entry_fields_n;
                 p->parser_seen = known->entry_seen;
                 p->parser_line += known->entry_len - 2u;
-                return complete(p, rq, base);
+                if (UNLIKELY(complete(p, rq, base) != HTTP_PARSE_COMPLETE))
+                    return HTTP_PARSE_ERROR;
+                memo_head_learn(memo, p, rq, base, len);
+                return HTTP_PARSE_COMPLETE;
             }
         }
     }
@@ -221,7 +227,7 @@ static inline void request_clear(struct http_request *rq)
     rq->rq_method = METHOD_UNKNOWN;
     rq->rq_minor = 0;
     rq->rq_has_length = rq->rq_chunked = rq->rq_keep_alive = rq->rq_expect_continue = false;
-    rq->rq_cookies_more = rq->rq_length_due = rq->rq_conditional = false;
+    rq->rq_cookies_more = rq->rq_length_due = rq->rq_path_escaped = rq->rq_conditional = false;
 }
 
 /* The offset of the first control octet from `from` on that was not returned before, or len.  `from` is behind the
@@ -359,6 +365,7 @@ static inline enum http_parse_state target_origin(struct http_parser *p, struct 
         for (next += octet_target_run(base, at, len); octet_is(*next, OCTET_PATH); next++)
             escapes |= *next == '%';
         rq->rq_path = (struct slice){begin, (size_t)(next - begin)};
+        rq->rq_path_escaped = escapes;
     }
     if (*next == '?') {
         const char *query = ++next;

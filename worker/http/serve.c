@@ -25,7 +25,8 @@ static void conn_no_buffers(struct conn *c);
 static void request_run(struct conn *c, struct request *r);
 static enum handler_result request_find(struct conn *c, struct request *r) __attribute__((noinline));
 static inline enum handler_result request_handle(struct request *r, int route, const struct slice *args);
-static void request_start(struct conn *c, struct request *r, int route) __attribute__((noinline));
+static void request_start(struct conn *c, struct request *r, int route, const struct slice *argument)
+    __attribute__((noinline));
 static inline bool request_fixed(struct conn *c, struct request *r, const struct server_route *route);
 
 bool conn_room(struct conn *c, char **to, size_t *room)
@@ -409,19 +410,20 @@ static void conn_no_buffers(struct conn *c)
 static void request_run(struct conn *c, struct request *r)
 {
     struct server *s = c->conn_server;
+    struct slice argument;
     int route = -1;
 
     r->req_started_ns = s->server_now_ns;
-    if (r->req_http.rq_method == METHOD_GET && !c->conn_shed) {
-        route = exact_find(s->server_exact, r->req_http.rq_path);
+    if (r->req_http.rq_method == METHOD_GET && !r->req_http.rq_path_escaped && !c->conn_shed) {
+        route = exact_find(s->server_exact, r->req_http.rq_path, &argument);
         if (route >= 0 && request_fixed(c, r, &s->server_routes[route]))
             return;
     }
-    request_start(c, r, route);
+    request_start(c, r, route, &argument);
 }
 
 /* One that its handler is to be asked about. */
-static void request_start(struct conn *c, struct request *r, int route)
+static void request_start(struct conn *c, struct request *r, int route, const struct slice *argument)
 {
     struct server *s = c->conn_server;
 
@@ -434,8 +436,8 @@ static void request_start(struct conn *c, struct request *r, int route)
     c->conn_requests_n++;
     if (r->req_close)
         c->conn_closing = true;
-    switch (UNLIKELY(s->server_careful) ? request_careful(c, r, route)
-            : route >= 0                ? request_handle(r, route, NULL)
+    switch (UNLIKELY(s->server_careful) ? request_careful(c, r, route, argument)
+            : route >= 0                ? request_handle(r, route, argument)
                                         : request_find(c, r)) {
     case HANDLER_SUSPEND:
         r->req_state = REQUEST_SUSPENDED;
@@ -486,9 +488,9 @@ counted:
     return true;
 }
 
-enum handler_result request_dispatch(struct conn *c, struct request *r, int route)
+enum handler_result request_dispatch(struct conn *c, struct request *r, int route, const struct slice *argument)
 {
-    return route >= 0 ? request_handle(r, route, NULL) : request_find(c, r);
+    return route >= 0 ? request_handle(r, route, argument) : request_find(c, r);
 }
 
 /* A path with parameters, another method than GET, or nothing that there is a route for. */

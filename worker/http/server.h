@@ -190,8 +190,9 @@ void stub_take(struct conn *c);
 void stub_drop(struct conn *c);
 size_t stub_size(void);
 
-/* careful.c: how a request is run, with an eye on what server_careful stands for; `route` as request_run found it. */
-enum handler_result request_careful(struct conn *c, struct request *r, int route);
+/* careful.c: how a request is run, with an eye on what server_careful stands for; `route` and `argument` as request_run
+ * found them. */
+enum handler_result request_careful(struct conn *c, struct request *r, int route, const struct slice *argument);
 /* Turns the first request of a connection away for which there is no place. */
 void request_turn_away(struct conn *c, struct request *r);
 /* The connection's address is known: enters it in the table.  False: it is to be closed without an answer. */
@@ -203,8 +204,8 @@ bool conn_proxy_header(struct conn *c);
 /* The client has left, or will never get this answer: gives the request up; it is on no list any more. */
 void request_abandon(struct request *r);
 
-/* serve.c: runs the handler of a route; -1: finds the route first. */
-enum handler_result request_dispatch(struct conn *c, struct request *r, int route);
+/* serve.c: runs the handler of a route with the argument that its path was found with; -1: finds the route first. */
+enum handler_result request_dispatch(struct conn *c, struct request *r, int route, const struct slice *argument);
 /* Parses what conn_buf holds and runs the requests in it. */
 void conn_serve(struct conn *c);
 /* Makes room to read into: false when there is no buffer to be had, or none is wanted now. */

@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+#define AVG_DOWN 4
+#define AVG_UP 32
+
 static int answer_row(struct pg_conn *c, const struct codec_message *m);
 static int answer_complete(struct pg_conn *c);
 static int answer_ready(struct pg_conn *c, const struct codec_message *m);
@@ -61,7 +64,11 @@ void answer_round(struct pg_conn *c, uint64_t now)
         struct pg_statement *s = p->pool_round[i].round_statement;
         int64_t sample = (int64_t)(elapsed * p->pool_round[i].round_cost_ns / p->pool_round_cost);
 
-        s->statement_avg_ns = (uint32_t)((int64_t)s->statement_avg_ns + (sample - (int64_t)s->statement_avg_ns) / 16);
+        int64_t gap = sample - (int64_t)s->statement_avg_ns;
+
+        /* Down fast, up slowly: an average near the lower end.  What is above it is mostly waiting for a processor that
+         * others have; counting that would spread the queries over more connections, and those would wait the more. */
+        s->statement_avg_ns = (uint32_t)((int64_t)s->statement_avg_ns + gap / (gap < 0 ? AVG_DOWN : AVG_UP));
     }
     p->pool_round_n = 0;
     p->pool_round_cost = 0;
@@ -86,8 +93,8 @@ static int answer_row(struct pg_conn *c, const struct codec_message *m)
     stat_pool_add(c->conn_pool->pool_index, STAT_pool_rows, 1);
     if (q->query_abandoned || c->conn_verdict != PG_DONE)
         return 0;
-    if (m->message_body == NULL) { /* too large for us */
-        c->conn_verdict = PG_INTERNAL;
+    if (m->message_body == NULL) { /* its octets were skipped */
+        c->conn_verdict = m->message_len + 5 > c->conn_reader.reader_max ? PG_TOO_LARGE : PG_NO_BUFFERS;
         return 0;
     }
     if (m->message_len < 2)

@@ -76,6 +76,8 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
     if (!c->conn_dirty) {
         c->conn_dirty = true;
         TAILQ_INSERT_TAIL(&p->pool_dirty, c, conn_dirty_link);
+        if (p->pool_config.config_unflushed != NULL)
+            *p->pool_config.config_unflushed = true;
     }
     return PG_DONE;
 }

@@ -17,6 +17,7 @@
 static void conn_move(struct pg_conn *c, enum conn_state state);
 static void conn_linked(void *arg, const char *why);
 static void conn_failed(struct pg_conn *c, const char *why);
+static void conn_judge(struct pg_conn *c, uint64_t now);
 static void conn_down(struct pg_conn *c, uint64_t now);
 static bool conn_harmless(const struct pg_conn *c, const struct pg_query *q, enum conn_loss loss);
 static bool conn_idle(const struct pg_conn *c);
@@ -58,7 +59,7 @@ void conn_init(struct pg_conn *c, struct pg_pool *p)
     p->pool_conns_n[CONN_DOWN]++;
 }
 
-void conn_connect(struct pg_conn *c, uint64_t now)
+void conn_connect(struct pg_conn *c)
 {
     struct pg_pool *p = c->conn_pool;
 
@@ -67,7 +68,6 @@ void conn_connect(struct pg_conn *c, uint64_t now)
     c->conn_pq.link_statements = p->pool_statements;
     c->conn_pq.link_statements_n = p->pool_statements_n;
     conn_move(c, CONN_LINKING);
-    (void)now;
     if (link_connect(&c->conn_pq) != 0)
         conn_failed(c, c->conn_pq.link_why);
 }
@@ -98,8 +98,7 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
         }
     }
     stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
-    if (now - c->conn_up_since < STABLE_NS)
-        c->conn_failures++;
+    conn_judge(c, now);
     (void)shutdown(c->conn_fd, SHUT_RDWR); /* half a message may have been sent: PQfinish must not add to it */
     conn_down(c, now);
 
@@ -155,8 +154,7 @@ void conn_settle(struct pg_conn *c)
     }
     now = pg_now();
     stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
-    if (now - c->conn_up_since < STABLE_NS)
-        c->conn_failures++;
+    conn_judge(c, now);
     conn_down(c, now);
     if (!conn_serving(p))
         queue_shed(p);
@@ -171,11 +169,16 @@ void conn_tick(struct pg_conn *c, uint64_t now)
 
     if (c->conn_state == CONN_DOWN) {
         if (!p->pool_stopping && now >= c->conn_retry_at)
-            conn_connect(c, now);
+            conn_connect(c);
         return;
     }
     if (c->conn_state == CONN_LINKING)
         return;
+    if (c->conn_unsure) {
+        wire_read(c, true);
+        if (c->conn_fd == -1)
+            return;
+    }
     if (p->pool_stopping && c->conn_state == CONN_READY && conn_idle(c) && TAILQ_EMPTY(&p->pool_retry) &&
         TAILQ_EMPTY(&p->pool_waiting)) {
         conn_drain(c, AFTER_STOP);
@@ -186,7 +189,8 @@ void conn_tick(struct pg_conn *c, uint64_t now)
     if (q == NULL)
         return;
     /* A batch is answered as a whole, so its queries' time-outs add up.  A pooler may make us wait for its own. */
-    patience = (uint64_t)conf->pool_statement_timeout_ms * 1000000 * c->conn_inflight_n + SILENCE_NS;
+    patience =
+        (uint64_t)conf->pool_statement_timeout_ms * 1000000 * (p->pool_single ? 1 : c->conn_inflight_n) + SILENCE_NS;
     if (conf->pool_statement_timeout_ms > 0 && !p->pool_pooler && !c->conn_again && c->conn_busy_since != 0 &&
         now > c->conn_heard && now - c->conn_heard > patience) {
         conn_lose(c, LOSS_SUDDEN, "no answer, though statement_timeout has passed");
@@ -272,6 +276,15 @@ static void conn_failed(struct pg_conn *c, const char *why)
     conn_down(c, now);
     if (!conn_serving(p))
         queue_shed(p);
+}
+
+/* A connection ends: had it lived for a while, so that the next attempt may come at once? */
+static void conn_judge(struct pg_conn *c, uint64_t now)
+{
+    if (now - c->conn_up_since < STABLE_NS)
+        c->conn_failures++;
+    else
+        c->conn_failures = 0;
 }
 
 /* Closes whatever there is and schedules the next attempt: capped, jittered back-off. */

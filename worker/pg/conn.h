@@ -72,6 +72,7 @@ struct pg_conn {
     int conn_fd;
     SSL *conn_ssl;     /* NULL: plain; belongs to the PGconn */
     bool conn_blocked; /* the socket takes no more: wait for EV_WRITE */
+    bool conn_unsure;  /* the last read was short: an error may wait behind it */
     struct event conn_event;
     struct out conn_out;
     uint64_t conn_written; /* octets that went into the socket */
@@ -137,7 +138,7 @@ uint64_t pg_now(void); /* CLOCK_MONOTONIC, ns */
 
 /* conn.c: life. */
 void conn_init(struct pg_conn *c, struct pg_pool *p);
-void conn_connect(struct pg_conn *c, uint64_t now);
+void conn_connect(struct pg_conn *c);
 /* The connection is gone: its queries are sent elsewhere or end, the next attempt is scheduled. */
 void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why);
 /* Takes no more queries; `after` happens when those in flight are through, at the next conn_settle. */
@@ -161,7 +162,7 @@ void wire_read_again(struct pg_pool *p);
 int answer_message(struct pg_conn *c, const struct codec_message *m) MUSTCHECK;
 /* The end of a read: shares the time out among the queries that it answered. */
 void answer_round(struct pg_conn *c, uint64_t now);
-/* Takes the head off the list of queries in flight. */
+/* Takes a query off the list of those in flight, and forgets what was known of the head. */
 void answer_pop(struct pg_conn *c, struct pg_query *q);
 
 /* batch.c: which connection, and the messages. */

@@ -124,11 +124,9 @@ void pg_pool_add_statement(struct pg_pool *p, struct pg_statement *s)
 
 void pg_pool_start(struct pg_pool *p)
 {
-    uint64_t now = pg_now();
-
     CHECK_OBJ(p, PG_POOL_MAGIC);
     for (unsigned i = 0; i < p->pool_config.config_connections; i++)
-        conn_connect(&p->pool_all[i], now);
+        conn_connect(&p->pool_all[i]);
     pool_gauges(p);
 }
 
@@ -201,6 +199,8 @@ void pg_pool_flush(struct pg_pool *p, uint64_t now)
         if (!c->conn_blocked)
             (void)!wire_write(c, now);
     }
+    if (stuck != NULL && p->pool_config.config_unflushed != NULL)
+        *p->pool_config.config_unflushed = true;
 }
 
 void pg_pool_tick(struct pg_pool *p, uint64_t now)

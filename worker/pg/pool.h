@@ -68,6 +68,8 @@ enum pg_outcome {           /* how a query ended */
                   PG_SHED_BUFFERS, /* not run: no buffer for its messages */
                   PG_UNKNOWN,      /* connection lost while it may have run: 502, outcome unknown */
                   PG_BROKEN,       /* the statement is broken: 500 */
+                  PG_TOO_LARGE,    /* run, but a row of its answer is larger than config_message_max: 500 */
+                  PG_NO_BUFFERS,   /* run, but there was no buffer for its answer */
                   PG_INTERNAL      /* a protocol error or a result that the row callback refused: 500 */
 };
 
@@ -127,11 +129,15 @@ struct pg_pool_config {
     unsigned config_index;       /* which pool: for the counters */
     unsigned config_connections; /* this worker's share */
     unsigned config_message_max; /* the largest message taken from PostgreSQL: response_bytes and some */
+    bool *config_unflushed;      /* set when pg_pool_flush has something to do */
+    uint64_t *config_now;        /* set whenever the pool reads the clock; NULL: nobody wants to know */
     void (*config_log)(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 };
 
 /* Makes the pool (start-up: may allocate); nothing is connected before pg_pool_start. */
 struct pg_pool *pg_pool_new(const struct pg_pool_config *config) MUSTCHECK;
+/* Closes everything.  Queries that are still with the pool end (query_done is called): so before the requests, the
+ * statements and the buffers that they live in are freed. */
 void pg_pool_free(struct pg_pool **pp);
 /* Adds a statement before the start; the caller owns it and keeps it as long as the pool. */
 void pg_pool_add_statement(struct pg_pool *p, struct pg_statement *s);

@@ -16,6 +16,8 @@
 enum { WIRE_END = 0, WIRE_AGAIN = -1, WIRE_BROKEN = -2 };
 
 static void wire_event(int fd, short what, void *arg);
+static void wire_watch(struct pg_conn *c, short what);
+static void wire_rewatch(struct pg_conn *c, short what);
 static ssize_t wire_recv(struct pg_conn *c, void *p, size_t n);
 static ssize_t wire_send(struct pg_conn *c);
 static ssize_t wire_tls(struct pg_conn *c, int rc);
@@ -24,20 +26,36 @@ static void wire_continue_later(struct pg_conn *c);
 void wire_start(struct pg_conn *c)
 {
     enum alloc_scope old = alloc_enter(ALLOC_CONNECT);
-    struct pg_pool *p = c->conn_pool;
 
     c->conn_fd = PQsocket(c->conn_pq.link_pg);
     c->conn_ssl = PQsslInUse(c->conn_pq.link_pg) ? PQsslStruct(c->conn_pq.link_pg, "OpenSSL") : NULL;
-    if (c->conn_ssl != NULL)
+    if (c->conn_ssl != NULL) {
         (void)SSL_set_mode(c->conn_ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    c->conn_blocked = false;
+        /* OpenSSL's own way to the socket instead of libpq's, which allocates an error message when the connection
+         * breaks.  (A worker ignores SIGPIPE.) */
+        (void)SSL_set_fd(c->conn_ssl, c->conn_fd);
+    }
+    c->conn_blocked = c->conn_unsure = false;
     c->conn_busy_since = 0;
-    /* All it will ever want, once: nothing is added later, so libevent need not allocate later.  EV_CLOSED: a short
-     * read is taken for an empty socket, but not when the end of file is behind it. */
-    AZ(event_assign(&c->conn_event, p->pool_config.config_base, c->conn_fd,
-                    EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, wire_event, c));
-    (void)event_add(&c->conn_event, NULL);
+    /* Both, once: libevent's tables for this descriptor are then as large as they will be. */
+    wire_watch(c, EV_READ | EV_WRITE);
     alloc_leave(old);
+}
+
+/* EV_CLOSED: a short read is taken for an empty socket, but not when the end of file is behind it.  EV_WRITE only while
+ * a write is blocked (or under TLS, which may have to write in order to read): a unix socket reports it each time that
+ * the server has read something, which would cost the loop a turn per query. */
+static void wire_watch(struct pg_conn *c, short what)
+{
+    AZ(event_assign(&c->conn_event, c->conn_pool->pool_config.config_base, c->conn_fd,
+                    what | EV_CLOSED | EV_ET | EV_PERSIST, wire_event, c));
+    AZ(event_add(&c->conn_event, NULL));
+}
+
+static void wire_rewatch(struct pg_conn *c, short what)
+{
+    AZ(event_del(&c->conn_event));
+    wire_watch(c, what);
 }
 
 void wire_stop(struct pg_conn *c)
@@ -76,6 +94,8 @@ int wire_write(struct pg_conn *c, uint64_t now)
         }
         if (n == WIRE_AGAIN) {
             c->conn_blocked = true;
+            if (c->conn_ssl == NULL)
+                wire_rewatch(c, EV_READ | EV_WRITE);
             break;
         }
         /* The server may have said why before it closed. */
@@ -95,7 +115,9 @@ void wire_read(struct pg_conn *c, bool closed)
     struct codec_message m;
     uint64_t now = pg_now();
 
-    c->conn_heard = now;
+    if (p->pool_config.config_now != NULL)
+        *p->pool_config.config_now = now;
+    c->conn_unsure = false;
     for (unsigned turn = 0;; turn++) {
         size_t room;
         unsigned char *to = reader_begin(r, &room);
@@ -108,6 +130,7 @@ void wire_read(struct pg_conn *c, bool closed)
             conn_lose(c, LOSS_SUDDEN, n == WIRE_END ? "closed by the server" : "the connection broke");
             return;
         }
+        c->conn_heard = now;
         stat_pool_add(p->pool_index, STAT_pool_bytes_in, (size_t)n);
         reader_add(r, (size_t)n);
         while ((rc = reader_next(r, &m)) == READER_MESSAGE)
@@ -117,8 +140,12 @@ void wire_read(struct pg_conn *c, bool closed)
             conn_lose(c, LOSS_PROTOCOL, "a message with an impossible length");
             return;
         }
-        if ((size_t)n < room && c->conn_ssl == NULL && !closed)
+        /* A short read has emptied the socket, and the next octet is a new edge; only an error that came with these
+         * octets would not be seen (libevent does not tell it from a readable and writable socket): the tick looks. */
+        if ((size_t)n < room && c->conn_ssl == NULL && !closed) {
+            c->conn_unsure = true;
             break;
+        }
         if (turn + 1 == WIRE_TURNS) {
             wire_continue_later(c);
             break;
@@ -158,6 +185,8 @@ static void wire_event(int fd, short what, void *arg)
 
     (void)fd;
     CHECK_OBJ(c, PG_CONN_MAGIC);
+    if ((what & EV_WRITE) != 0 && c->conn_ssl == NULL)
+        wire_rewatch(c, EV_READ);
     if (c->conn_blocked && (what & EV_WRITE) != 0) {
         c->conn_blocked = false;
         if (wire_write(c, pg_now()) != 0)

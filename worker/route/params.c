@@ -22,7 +22,8 @@ struct params {
     unsigned magic;
     const struct conf_route *params_route;
     struct slice *params_names; /* by index */
-    struct list params_direct;  /* path, conn.ip, body: nothing is looked for */
+    bool params_paths_only;
+    struct list params_direct; /* path, conn.ip, body: nothing is looked for */
     struct list params_query, params_headers, params_cookies, params_fields;
     struct json_member
         *params_members; /* of params_fields, in its order: names set, the rest is used by each request */
@@ -65,6 +66,7 @@ struct params *params_new(const struct conf_route *route)
     if (p == NULL)
         return NULL;
     p->magic = PARAMS_MAGIC;
+    p->params_paths_only = true;
     p->params_route = route;
     p->params_names = calloc(n + 1, sizeof(*p->params_names));
     p->params_members = calloc(n + 1, sizeof(*p->params_members));
@@ -75,6 +77,8 @@ struct params *params_new(const struct conf_route *route)
         struct list *l = NULL;
 
         p->params_names[i] = (struct slice){param->param_name, strlen(param->param_name)};
+        if (param->param_source != SOURCE_PATH)
+            p->params_paths_only = false;
         switch (param->param_source) {
         case SOURCE_PATH:
         case SOURCE_BODY:
@@ -130,6 +134,18 @@ int params_find(const struct params *p, const struct http_request *rq, const str
     unsigned n = p->params_route->route_params_n, i;
 
     CHECK_OBJ(p, PARAMS_MAGIC);
+    if (p->params_paths_only) { /* always there, so no default is looked for either */
+        for (i = 0; i < n; i++) {
+            const struct conf_param *param = &p->params_route->route_params[i];
+            struct slice s = args[param->param_segment];
+
+            values[i] = (struct param_value){
+                .value_p = s.slice_p, .value_len = (uint32_t)s.slice_len, .value_form = PARAM_PERCENT};
+            if (rq->rq_path_escaped && set_encoded(&values[i], s, PARAM_PERCENT, param, error) != 0)
+                return -1;
+        }
+        return 0;
+    }
     for (i = 0; i < n; i++)
         values[i] = (struct param_value){0};
     if (p->params_direct.list_n > 0 && find_direct(p, rq, args, peer, values, error) != 0)
@@ -165,8 +181,11 @@ int params_check(const struct params *p, const struct pg_type *const *types, con
     unsigned n = p->params_route->route_params_n, i;
 
     for (i = 0; i < n; i++) {
-        const char *why = value_check(types[i], &values[i]);
+        const char *why;
 
+        if (__builtin_expect(value_is_digits(types[i], &values[i]), 1))
+            continue;
+        why = value_check(types[i], &values[i]);
         if (__builtin_expect(why != NULL, 0))
             return refuse(error, values[i].value_is_default ? 500 : 400, &p->params_route->route_params[i], why);
     }

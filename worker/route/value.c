@@ -22,12 +22,17 @@ enum number {
 static const char *check_json(const struct param_value *v);
 static const char *check_array(const struct pg_type *elem, const struct param_value *v, unsigned dimensions);
 static const char *check_bool(const struct param_value *v);
-static const char *check_integer(const struct param_value *v, uint64_t lowest, uint64_t highest, const char *range);
+static inline const char *check_integer(const struct param_value *v, uint64_t lowest, uint64_t highest,
+                                        const char *range);
+static const char *check_integer_odd(const struct param_value *v, uint64_t lowest, uint64_t highest, const char *range)
+    __attribute__((noinline));
 static const char *check_number(const struct param_value *v);
 static const char *check_uuid(const struct param_value *v);
 static enum number number_step(enum number state, char c);
 static void write_array(struct out *o, const struct pg_type *type, const struct param_value *v);
 static void write_element(struct out *o, struct slice run);
+
+static const char why_integer[] = "is not a whole number";
 
 const char *value_check(const struct pg_type *type, const struct param_value *v)
 {
@@ -158,28 +163,37 @@ static const char *check_bool(const struct param_value *v)
 }
 
 /* -?[0-9]+, of any length.  lowest: the magnitude of the lowest value. */
-static const char *check_integer(const struct param_value *v, uint64_t lowest, uint64_t highest, const char *range)
+static inline const char *check_integer(const struct param_value *v, uint64_t lowest, uint64_t highest,
+                                        const char *range)
 {
-    static const char why[] = "is not a whole number";
+    bool negative;
+    uint64_t n = 0;
+    size_t i;
+
+    if (__builtin_expect(v->value_has_escape || v->value_len > DIGITS_SAFE || v->value_len == 0, 0))
+        return check_integer_odd(v, lowest, highest, range);
+    negative = *v->value_p == '-';
+    for (i = negative; i < v->value_len; i++) {
+        unsigned d = (unsigned char)v->value_p[i] - (unsigned)'0';
+
+        if (d > 9)
+            return why_integer;
+        n = n * 10 + d;
+    }
+    if (v->value_len == (size_t)negative)
+        return why_integer;
+    return n > (negative ? lowest : highest) ? range : NULL;
+}
+
+/* Any number of digits, in any form. */
+static const char *check_integer_odd(const struct param_value *v, uint64_t lowest, uint64_t highest, const char *range)
+{
     bool negative = false, sign = true, digit = false, over = false;
     uint64_t n = 0;
     struct slice run;
     struct value_runs r;
     size_t i;
 
-    if (__builtin_expect(!v->value_has_escape && v->value_len <= DIGITS_SAFE, 1)) { /* what people send */
-        negative = v->value_len > 0 && *v->value_p == '-';
-        for (i = negative; i < v->value_len; i++) {
-            unsigned d = (unsigned char)v->value_p[i] - (unsigned)'0';
-
-            if (d > 9)
-                return why;
-            n = n * 10 + d;
-        }
-        if (v->value_len == (size_t)negative)
-            return why;
-        return n > (negative ? lowest : highest) ? range : NULL;
-    }
     value_runs(&r, v);
     while ((run = value_next(&r)).slice_len > 0) {
         for (i = 0; i < run.slice_len; i++) {
@@ -187,7 +201,7 @@ static const char *check_integer(const struct param_value *v, uint64_t lowest, u
 
             if (d > 9) {
                 if (run.slice_p[i] != '-' || !sign)
-                    return why;
+                    return why_integer;
                 negative = true;
             } else {
                 digit = true;
@@ -198,7 +212,7 @@ static const char *check_integer(const struct param_value *v, uint64_t lowest, u
         }
     }
     if (!digit)
-        return why;
+        return why_integer;
     return over || n > (negative ? lowest : highest) ? range : NULL;
 }
 
