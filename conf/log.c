@@ -312,8 +312,13 @@ static int log_sink_reopen(struct log_sink *sink)
         return 0;
     if (log_sink_open(&anew, sink->sink_path) != 0)
         return -1;
-    log_sink_close(sink);
-    *sink = anew;
+    /* The number stays: the loop has made room for the descriptors that it may see, and this is none of them. */
+    if (dup3(anew.sink_fd, sink->sink_fd, O_CLOEXEC) < 0) {
+        log_sink_close(&anew);
+        return -1;
+    }
+    close(anew.sink_fd);
+    sink->sink_regular = anew.sink_regular;
     return 0;
 }
 
