@@ -16,7 +16,7 @@
 #include "shm/stats.h"
 #include "worker/handler/admin.h"
 #include "worker/http/access.h"
-#include "worker/http/client.h"
+#include "worker/http/clients.h"
 #include "worker/http/server.h"
 #include "worker/http/setup.h"
 #include "worker/mem/alloc.h"

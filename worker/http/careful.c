@@ -2,7 +2,7 @@
  * the end of a worker. */
 #include <string.h>
 
-#include "worker/http/client.h"
+#include "worker/http/clients.h"
 #include "worker/http/cors.h"
 #include "worker/http/forwarded.h"
 #include "worker/http/proxy.h"

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "worker/http/client.h"
+#include "worker/http/clients.h"
 #include "worker/http/forwarded.h"
 #include "worker/http/server.h"
 #include "worker/mem/alloc.h"

@@ -8,7 +8,7 @@
 
 #include "conf/log.h"
 #include "worker/http/access.h"
-#include "worker/http/client.h"
+#include "worker/http/clients.h"
 #include "worker/http/cors.h"
 #include "worker/http/date.h"
 #include "worker/http/memo.h"

@@ -4,8 +4,8 @@
  * to another address when its own has no connection and the least to remember.  Where a set is full of addresses with
  * connections, one more is not limited.
  */
-#ifndef VANILLA_WORKER_HTTP_CLIENT_H
-#define VANILLA_WORKER_HTTP_CLIENT_H
+#ifndef VANILLA_WORKER_HTTP_CLIENTS_H
+#define VANILLA_WORKER_HTTP_CLIENTS_H
 
 #include <netinet/in.h>
 #include <stddef.h>

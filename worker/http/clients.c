@@ -1,4 +1,4 @@
-#include "worker/http/client.h"
+#include "worker/http/clients.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
