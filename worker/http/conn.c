@@ -22,6 +22,7 @@ static void conn_watch(struct conn *c, short what);
 static void conn_read(struct conn *c);
 static void conn_discard(struct conn *c);
 static void conn_settle(struct conn *c);
+static void conn_order(struct conn *c);
 static bool conn_send(struct conn *c);
 static void conn_end(struct conn *c);
 static void conn_free(struct conn *c);
@@ -101,7 +102,7 @@ void conn_close(struct conn *c)
         stub_drop(c);
     out_reset(&c->conn_out);
     server_count(s, STAT_http_closed, 1);
-    if (!c->conn_dirty)
+    if (!c->conn_dirty && !c->conn_kept)
         conn_free(c);
     if (s->server_paused)
         server_accept_resume(s);
@@ -252,8 +253,18 @@ static void conn_discard(struct conn *c)
     conn_touch(c); /* more to come: let others have their turn */
 }
 
-/* Brings the connection in order at the end of a turn: sends, goes on reading if it was held, and finds its state. */
+/* Brings the connection in order at the end of a turn. */
 static void conn_settle(struct conn *c)
+{
+    c->conn_kept = true;
+    conn_order(c);
+    c->conn_kept = false;
+    if (c->conn_fd < 0 && !c->conn_dirty)
+        conn_free(c);
+}
+
+/* Sends, goes on reading if it was held, and finds its state.  It may be closed afterwards. */
+static void conn_order(struct conn *c)
 {
     struct server *s = c->conn_server;
 

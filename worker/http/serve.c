@@ -33,7 +33,9 @@ bool conn_room(struct conn *c, char **to, size_t *room)
 {
     struct request *r = c->conn_reading;
 
-    if (conn_hold(c)) {
+    /* One that is held is complete, though those before it may have been answered meanwhile: it wants nothing, and what
+     * is in the buffer belongs to those behind it. */
+    if (conn_hold(c) || (r != NULL && r->req_state == REQUEST_HELD)) {
         c->conn_held = true;
         return false;
     }
@@ -139,8 +141,7 @@ static bool conn_hold(const struct conn *c)
 
     if (first == NULL)
         return c->conn_out.out_bytes > OUT_HIGH;
-    return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > OUT_HIGH || !is_safe(first) ||
-           (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_HELD);
+    return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > OUT_HIGH || !is_safe(first);
 }
 
 static bool is_safe(const struct request *r)

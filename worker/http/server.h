@@ -59,7 +59,8 @@ struct conn {
     bool conn_writable;  /* the socket may take more */
     bool conn_dirty;     /* on the server's queue of connections to flush */
     bool conn_big_reads; /* the last buffer was filled: take a larger one next */
-    bool conn_timed;     /* conn_read_deadline_ms is that of the head or body that is coming now */
+    bool conn_timed : 1; /* conn_read_deadline_ms is that of the head or body that is coming now */
+    bool conn_kept : 1;  /* somebody still looks at it: closing it does not free it */
     uint8_t conn_shed;   /* enum conn_shed */
     uint16_t conn_requests_n;
     uint32_t conn_deadline_ms; /* server_now_ms at which its list's time is over (wraps) */
