@@ -67,8 +67,10 @@ def test_octets_that_wait_for_us_are_not_late(shared):
         client.send("POST /slow?s=2 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\nPOST /size HTTP/1.1\r\n")
         time.sleep(0.1)
         client.send("Host: x\r\nContent-Length: 3\r\n\r\nabc")
+        turns = shared.total("loop.turns")
         assert client.read().body == b"1"
         assert client.read().body == b"3"
+        assert shared.total("loop.turns") - turns < 300, "it spins while it waits"
 
 
 def test_body_that_is_too_slow(shared):
@@ -112,7 +114,9 @@ def test_client_that_takes_it_slowly(shared):
             got += len(client.socket.recv(200000))
             time.sleep(0.1)
         while got < 8000000:
-            got += len(client.socket.recv(1 << 20))
+            piece = client.socket.recv(1 << 20)
+            assert piece, "closed after %d octets" % got
+            got += len(piece)
         assert got < 8000500
 
 

@@ -228,7 +228,6 @@ static void conn_read(struct conn *c)
             return;
         }
     }
-    conn_touch(c);
 }
 
 /* After a lingering close: reads what still comes, so that the kernel does not answer it with a reset that would take
@@ -281,12 +280,14 @@ static void conn_order(struct conn *c)
     }
     if (c->conn_out.out_bytes > 0 && c->conn_writable && !conn_send(c))
         return;
-    if (c->conn_held && c->conn_out.out_bytes == 0) {
+    if (c->conn_held && c->conn_out.out_bytes == 0 && !conn_waits(c)) {
         c->conn_held = false;
         conn_serve(c);
         conn_read(c);
         if (c->conn_fd < 0)
             return;
+        if (c->conn_out.out_bytes > 0)
+            conn_touch(c);
     }
     if (c->conn_reading != NULL || c->conn_reads != CONN_IDLE)
         conn_time_reading(c);

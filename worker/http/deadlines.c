@@ -5,9 +5,13 @@
  * A body is looked at several times on its way, about every five seconds: each look moves it to the end of its list
  * with the next deadline, counted from the last one and not from now, so that the last look is at body_ms exactly.
  */
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include "worker/http/server.h"
 
 static bool conn_is_late(const struct server *s, uint32_t deadline_ms);
+static uint32_t conn_unsent(const struct conn *c);
 static void conn_late(struct conn *c);
 static void reading_late(struct conn *c);
 static bool body_goes_on(struct conn *c);
@@ -50,6 +54,8 @@ void conn_move(struct conn *c, enum conn_state state)
     c->conn_state = (uint8_t)state;
     TAILQ_INSERT_TAIL(&c->conn_server->server_lists[state], c, conn_link);
     c->conn_deadline_ms = c->conn_server->server_now_ms + c->conn_server->server_timeouts_ms[state];
+    if (state == CONN_WRITE)
+        c->conn_unsent = conn_unsent(c);
 }
 
 void conn_again(struct conn *c)
@@ -59,6 +65,17 @@ void conn_again(struct conn *c)
     TAILQ_REMOVE(&s->server_lists[c->conn_state], c, conn_link);
     c->conn_deadline_ms = s->server_now_ms + s->server_timeouts_ms[c->conn_state];
     TAILQ_INSERT_TAIL(&s->server_lists[c->conn_state], c, conn_link);
+    if (c->conn_state == CONN_WRITE)
+        c->conn_unsent = conn_unsent(c);
+}
+
+/* Octets that the kernel holds for the client: it takes more from us only when many of them are gone, so a slow client
+ * makes progress long before we see any. */
+static uint32_t conn_unsent(const struct conn *c)
+{
+    int n = 0;
+
+    return ioctl(c->conn_fd, SIOCOUTQ, &n) == 0 && n > 0 ? (uint32_t)n : 0;
 }
 
 /* Its time in the state is over. */
@@ -68,6 +85,10 @@ static void conn_late(struct conn *c)
 
     switch ((enum conn_state)c->conn_state) {
     case CONN_WRITE:
+        if (conn_unsent(c) < c->conn_unsent) {
+            conn_again(c);
+            return;
+        }
         server_count(s, STAT_timeout_write, 1);
         break;
     case CONN_IDLE:

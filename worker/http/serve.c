@@ -134,6 +134,12 @@ void conn_serve(struct conn *c)
         buf_unref(c->conn_server->server_buffers, &c->conn_buf);
 }
 
+bool conn_waits(const struct conn *c)
+{
+    return conn_hold(c) ||
+           (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_HELD && c->conn_requests_n > 0);
+}
+
 /* Whether no further request may begin now. */
 static bool conn_hold(const struct conn *c)
 {

@@ -68,6 +68,7 @@ struct conn {
     union {
         uint32_t conn_idle_ms;  /* server_now_ms when it became idle */
         uint32_t conn_lingered; /* CONN_LINGER: octets dropped so far */
+        uint32_t conn_unsent;   /* CONN_WRITE: octets that the kernel held at the last look */
     };
     uint32_t conn_client; /* its place in the table of client addresses; 0: none */
     struct server *conn_server;
@@ -209,6 +210,8 @@ void request_abandon(struct request *r);
 enum handler_result request_dispatch(struct conn *c, struct request *r, int route, const struct slice *argument);
 /* Parses what conn_buf holds and runs the requests in it. */
 void conn_serve(struct conn *c);
+/* Whether a connection that is held (conn_held) still has to wait for the answers before it. */
+bool conn_waits(const struct conn *c);
 /* Makes room to read into: false when there is no buffer to be had, or none is wanted now. */
 bool conn_room(struct conn *c, char **to, size_t *room);
 /* n octets have been read to where conn_room said. */
