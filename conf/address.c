@@ -111,6 +111,8 @@ static bool address_read(const struct reader *rd, enum option_group group, const
     }
     l->listen_address = memory_text(rd->reader_memory, text, strlen(text));
     l->listen_line = (int)config_setting_source_line(member);
+    member = group == OPTION_LISTEN ? options_member(group, setting, "proxy_protocol") : NULL;
+    l->listen_proxy = member != NULL && config_setting_get_bool(member);
     return true;
 }
 

@@ -6,7 +6,9 @@
 
 #include "conf/address.h"
 #include "conf/check.h"
+#include "conf/cors.h"
 #include "conf/literal.h"
+#include "conf/net.h"
 #include "conf/options.h"
 #include "conf/override.h"
 #include "conf/pools.h"
@@ -128,7 +130,8 @@ static bool conf_listen_differs(const struct conf_listen *a, unsigned a_n, const
 {
     for (unsigned i = 0; i < a_n && i < b_n; i++)
         if (a[i].listen_sockaddr_len != b[i].listen_sockaddr_len ||
-            memcmp(&a[i].listen_sockaddr, &b[i].listen_sockaddr, a[i].listen_sockaddr_len) != 0)
+            memcmp(&a[i].listen_sockaddr, &b[i].listen_sockaddr, a[i].listen_sockaddr_len) != 0 ||
+            a[i].listen_proxy != b[i].listen_proxy)
             return true;
     return a_n != b_n;
 }
@@ -183,6 +186,8 @@ static void conf_fill(struct owner *owner, const config_setting_t *root, struct 
 
     options_read(&rd, OPTION_TOP, root, conf);
     addresses_read(&rd, root, conf);
+    nets_read(&rd, root, conf);
+    conf->conf_cors = cors_read(&rd, options_member(OPTION_TOP, root, "cors"));
     pools_read(&rd, root, conf);
     routes_read(&rd, root, conf);
     conf_check(&rd, root, conf);

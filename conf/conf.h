@@ -5,6 +5,7 @@
 #ifndef VANILLA_CONF_CONF_H
 #define VANILLA_CONF_CONF_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@ struct conf_listen {
     const char *listen_address; /* as written: "0.0.0.0:8080", "[::]:8080", "unix:/path" */
     struct sockaddr_storage listen_sockaddr;
     socklen_t listen_sockaddr_len;
+    bool listen_proxy; /* each connection begins with a PROXY header */
     int listen_line;
 };
 
@@ -28,11 +30,33 @@ struct conf_limits { /* octets, but for `headers` */
 
 struct conf_timeouts { /* milliseconds */
     unsigned timeout_header_ms, timeout_body_ms, timeout_idle_ms, timeout_write_ms, timeout_drain_ms;
+    unsigned timeout_body_rate; /* octets per second; 0: any */
+};
+
+struct conf_client { /* per worker and client address; 0: any number */
+    unsigned client_connections, client_rate, client_burst;
+};
+
+/* A network: the first net_bits of an IPv6 address, in which IPv4 stands mapped. */
+struct conf_net {
+    struct in6_addr net_address;
+    unsigned net_bits;
 };
 
 struct conf_shed {
     unsigned shed_status;      /* 503, 429, another 5xx; 200 and 204: optimistic */
     unsigned shed_retry_after; /* seconds */
+};
+
+struct conf_cors {
+    const char **cors_origins; /* as browsers send them; without cors_any at least one */
+    unsigned cors_origins_n;
+    bool cors_any;            /* "*" */
+    bool cors_credentials;    /* never with cors_any */
+    unsigned cors_methods;    /* bits of enum conf_method; 0: what the path has routes for */
+    const char *cors_headers; /* "a, b"; NULL: those that are asked for */
+    const char *cors_expose;  /* "a, b"; NULL: none */
+    unsigned cors_max_age;    /* seconds */
 };
 
 enum conf_log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
@@ -98,6 +122,7 @@ struct conf_route {
     const char *route_content_type; /* resolved: application/json, text/plain; charset=utf-8 for raw and text */
     unsigned route_shed_status;     /* resolved: the route's own, else its pool's, else shed.status */
     bool route_share;
+    const struct conf_cors *route_cors; /* resolved: the route's own, else the file's; NULL: off */
     int route_line;
     /* HANDLER_TEXT */
     const char *route_text;
@@ -120,7 +145,7 @@ struct conf {
     const char *conf_file;
     unsigned conf_workers;                                 /* 0: auto */
     const char *conf_runtime_dir, *conf_user, *conf_group; /* user, group: NULL when not given */
-    bool conf_expose_errors;
+    bool conf_expose_errors, conf_server_header;
     struct conf_listen *conf_listen;
     unsigned conf_listen_n;
     struct conf_listen conf_admin;
@@ -130,6 +155,11 @@ struct conf {
     unsigned conf_buffers_mb; /* per worker */
     struct conf_log conf_log;
     struct conf_shed conf_shed;
+    struct conf_client conf_client;
+    struct conf_net *conf_trusted; /* proxies that are believed */
+    unsigned conf_trusted_n;
+    bool conf_trusted_unix;            /* so is whoever comes through a unix socket */
+    const struct conf_cors *conf_cors; /* NULL: off */
     struct conf_pool *conf_pools;
     unsigned conf_pools_n;
     struct conf_route *conf_routes;

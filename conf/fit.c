@@ -212,8 +212,8 @@ static const char *fit_choices_text(const struct option *o, char *out, size_t si
 
 static const char *fit_label(const struct option *o, char *out, size_t size)
 {
-    static const char *const prefixes[] = {"",        "",     "admin.", "limits.", "timeouts.",
-                                           "memory.", "log.", "shed.",  "",        ""};
+    static const char *const prefixes[] = {"",     "",      "admin.",  "limits.", "timeouts.", "memory.",
+                                           "log.", "shed.", "client.", "cors.",   "",          ""};
 
     snprintf(out, size, "%s%s", prefixes[o->option_group], o->option_name);
     return out;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
@@ -18,21 +19,31 @@ enum log_sort {
     LOG_SOCKET /* journald's stream */
 };
 
+/* Where lines go. */
+struct log_sink {
+    const char *sink_path; /* NULL: stderr */
+    int sink_fd;           /* -1: nowhere */
+    enum log_sort sink_sort;
+    bool sink_regular; /* a file proper: takes any length in one piece */
+};
+
 static struct {
     enum conf_log_level log_level;
     bool log_json;
-    const char *log_path; /* NULL: stderr */
-    int log_fd;
-    enum log_sort log_sort;
+    struct log_sink log_main, log_access;
     char log_who[24];
     uint64_t log_drops, log_drops_told;
-} log_now = {.log_level = LOG_LEVEL_INFO, .log_fd = STDERR_FILENO, .log_sort = LOG_ASK};
+} log_now = {.log_level = LOG_LEVEL_INFO,
+             .log_main = {.sink_fd = STDERR_FILENO, .sink_sort = LOG_ASK},
+             .log_access = {.sink_fd = -1}};
 
 static int log_path_open(const char *path);
 static int log_stderr_open(enum log_sort *sort);
-static void log_switch(int fd, enum log_sort sort);
+static int log_sink_open(struct log_sink *sink, const char *where);
+static int log_sink_reopen(struct log_sink *sink);
+static void log_sink_close(struct log_sink *sink);
+static ssize_t log_sink_write(const struct log_sink *sink, const char *p, size_t n);
 static bool log_put(enum conf_log_level level, int64_t unix_ms, const char *message);
-static size_t log_time(char *out, int64_t unix_ms);
 static char *log_escape(char *out, const char *end, const char *text, bool json);
 static unsigned log_utf8(const unsigned char *s);
 
@@ -40,31 +51,29 @@ static const char *const log_level_names[] = {"error", "warn", "info", "debug"};
 
 int log_open(const struct conf_log *conf)
 {
-    bool file = conf->log_file != NULL && strcmp(conf->log_file, "stderr") != 0;
-    enum log_sort sort = LOG_PLAIN;
-    int fd;
+    struct log_sink sink, access = {.sink_fd = -1};
 
-    fd = file ? log_path_open(conf->log_file) : log_stderr_open(&sort);
-    if (fd < 0)
+    if (log_sink_open(&sink, conf->log_file) != 0)
         return -1;
+    if (conf->log_access != NULL && strcmp(conf->log_access, "off") != 0 &&
+        log_sink_open(&access, conf->log_access) != 0) {
+        log_sink_close(&sink);
+        return -1;
+    }
     log_now.log_level = conf->log_level;
     log_now.log_json = conf->log_json;
-    log_now.log_path = file ? conf->log_file : NULL;
-    log_switch(fd, sort);
+    log_sink_close(&log_now.log_main);
+    log_sink_close(&log_now.log_access);
+    log_now.log_main = sink;
+    log_now.log_access = access;
     return 0;
 }
 
 int log_reopen(void)
 {
-    int fd;
+    int rc = log_sink_reopen(&log_now.log_main);
 
-    if (log_now.log_path == NULL)
-        return 0;
-    fd = log_path_open(log_now.log_path);
-    if (fd < 0)
-        return -1;
-    log_switch(fd, LOG_PLAIN);
-    return 0;
+    return log_sink_reopen(&log_now.log_access) != 0 ? -1 : rc;
 }
 
 void log_speaker(const char *who)
@@ -74,7 +83,39 @@ void log_speaker(const char *who)
 
 int log_fd(void)
 {
-    return log_now.log_fd == STDERR_FILENO ? -1 : log_now.log_fd;
+    return log_now.log_main.sink_fd == STDERR_FILENO ? -1 : log_now.log_main.sink_fd;
+}
+
+int log_access_fd(void)
+{
+    return log_now.log_access.sink_fd == STDERR_FILENO ? -1 : log_now.log_access.sink_fd;
+}
+
+bool log_access(void)
+{
+    return log_now.log_access.sink_fd >= 0;
+}
+
+size_t log_access_write(const char *lines, size_t n)
+{
+    size_t done = 0;
+
+    while (done < n) {
+        size_t piece = n - done;
+        ssize_t wrote;
+
+        if (piece > PIPE_BUF && !log_now.log_access.sink_regular) { /* so that lines of several workers do not mix */
+            const char *end = memrchr(lines + done, '\n', PIPE_BUF);
+
+            AN(end != NULL);
+            piece = (size_t)(end + 1 - (lines + done));
+        }
+        wrote = log_sink_write(&log_now.log_access, lines + done, piece);
+        if (wrote <= 0)
+            break;
+        done += (size_t)wrote;
+    }
+    return done;
 }
 
 uint64_t log_dropped(void)
@@ -113,19 +154,24 @@ void log_write(enum conf_log_level level, const char *format, ...)
 /* One write(2), whole or not at all as far as we are concerned: a pipe takes up to PIPE_BUF octets so. */
 static bool log_put(enum conf_log_level level, int64_t unix_ms, const char *message)
 {
-    struct pollfd ask = {.fd = log_now.log_fd, .events = POLLOUT};
     char line[LOG_LINE_MAX];
-    size_t len = log_render(line, level, unix_ms, message);
-    ssize_t n;
 
-    if (log_now.log_sort == LOG_SOCKET)
-        return send(log_now.log_fd, line, len, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
-    if (log_now.log_sort == LOG_ASK && poll(&ask, 1, 0) != 1)
-        return false;
+    return log_sink_write(&log_now.log_main, line, log_render(line, level, unix_ms, message)) > 0;
+}
+
+static ssize_t log_sink_write(const struct log_sink *sink, const char *p, size_t n)
+{
+    struct pollfd ask = {.fd = sink->sink_fd, .events = POLLOUT};
+    ssize_t wrote;
+
+    if (sink->sink_sort == LOG_SOCKET)
+        return send(sink->sink_fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sink->sink_sort == LOG_ASK && poll(&ask, 1, 0) != 1)
+        return -1;
     do {
-        n = write(log_now.log_fd, line, len);
-    } while (n < 0 && errno == EINTR);
-    return n > 0;
+        wrote = write(sink->sink_fd, p, n);
+    } while (wrote < 0 && errno == EINTR);
+    return wrote;
 }
 
 size_t log_render(char *line, enum conf_log_level level, int64_t unix_ms, const char *message)
@@ -148,7 +194,7 @@ size_t log_render(char *line, enum conf_log_level level, int64_t unix_ms, const 
 
 /* "2026-01-01T00:00:00.000Z"; gmtime would read the time zone's file. The days-to-date sum is the usual one of the
  * proleptic Gregorian calendar, counted in eras of 400 years from 1 March of the year 0. */
-static size_t log_time(char *out, int64_t unix_ms)
+size_t log_time(char out[64], int64_t unix_ms)
 {
     int64_t s = unix_ms / 1000, days = s / 86400 + 719468;
     unsigned in_day = (unsigned)(s % 86400), era = (unsigned)(days / 146097), doe = (unsigned)(days % 146097);
@@ -245,10 +291,40 @@ static int log_stderr_open(enum log_sort *sort)
     return STDERR_FILENO;
 }
 
-static void log_switch(int fd, enum log_sort sort)
+static int log_sink_open(struct log_sink *sink, const char *where)
 {
-    if (log_now.log_fd != STDERR_FILENO)
-        close(log_now.log_fd);
-    log_now.log_fd = fd;
-    log_now.log_sort = sort;
+    bool file = where != NULL && strcmp(where, "stderr") != 0;
+    struct stat st;
+
+    *sink = (struct log_sink){.sink_path = file ? where : NULL, .sink_sort = LOG_PLAIN};
+    sink->sink_fd = file ? log_path_open(where) : log_stderr_open(&sink->sink_sort);
+    if (sink->sink_fd < 0)
+        return -1;
+    sink->sink_regular = fstat(sink->sink_fd, &st) == 0 && S_ISREG(st.st_mode);
+    return 0;
+}
+
+static int log_sink_reopen(struct log_sink *sink)
+{
+    struct log_sink anew;
+
+    if (sink->sink_fd < 0 || sink->sink_path == NULL)
+        return 0;
+    if (log_sink_open(&anew, sink->sink_path) != 0)
+        return -1;
+    /* The number stays: the loop has made room for the descriptors that it may see, and this is none of them. */
+    if (dup3(anew.sink_fd, sink->sink_fd, O_CLOEXEC) < 0) {
+        log_sink_close(&anew);
+        return -1;
+    }
+    close(anew.sink_fd);
+    sink->sink_regular = anew.sink_regular;
+    return 0;
+}
+
+static void log_sink_close(struct log_sink *sink)
+{
+    if (sink->sink_fd >= 0 && sink->sink_fd != STDERR_FILENO)
+        close(sink->sink_fd);
+    sink->sink_fd = -1;
 }

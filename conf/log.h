@@ -30,8 +30,19 @@ void log_write(enum conf_log_level level, const char *format, ...) __attribute__
 /* The descriptor of the log's own file, which the master hands on to its workers; -1 when it writes to stderr. */
 int log_fd(void);
 
+/* The access log (log.access): whether there is one; its own descriptor, as log_fd.  It is opened by log_open and
+ * reopened by log_reopen. */
+bool log_access(void);
+int log_access_fd(void);
+/* Writes n octets of whole lines of at most PIPE_BUF each to it; the octets that were taken: fewer when its reader is
+ * too slow.  Never waits. */
+size_t log_access_write(const char *lines, size_t n);
+
 /* Lines dropped by this process so far. */
 uint64_t log_dropped(void);
+
+/* A time in UTC, "2026-01-01T00:00:00.000Z"; octets written. */
+size_t log_time(char out[64], int64_t unix_ms);
 
 /* The line itself, as log_write makes it, without a write: its length.  `line` holds LOG_LINE_MAX octets. */
 size_t log_render(char *line, enum conf_log_level level, int64_t unix_ms, const char *message);

@@ -87,7 +87,7 @@ const char *options_group_name(enum option_group group)
 {
     static const char *const names[] = {"file",           "listen address", "admin",     "limits group",
                                         "timeouts group", "memory group",   "log group", "shed group",
-                                        "pool",           "route"};
+                                        "client group",   "cors group",     "pool",      "route"};
 
     return names[group];
 }
@@ -179,11 +179,8 @@ static enum option_group options_subgroup(const struct option *o)
     static const struct {
         const char *name;
         enum option_group group;
-    } groups[] = {{"limits", OPTION_LIMITS},
-                  {"timeouts", OPTION_TIMEOUTS},
-                  {"memory", OPTION_MEMORY},
-                  {"log", OPTION_LOG},
-                  {"shed", OPTION_SHED}};
+    } groups[] = {{"limits", OPTION_LIMITS}, {"timeouts", OPTION_TIMEOUTS}, {"memory", OPTION_MEMORY},
+                  {"log", OPTION_LOG},       {"shed", OPTION_SHED},         {"client", OPTION_CLIENT}};
 
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
         if (strcmp(groups[i].name, o->option_name) == 0)

@@ -22,6 +22,8 @@ enum option_group {
     OPTION_MEMORY,
     OPTION_LOG,
     OPTION_SHED,
+    OPTION_CLIENT,
+    OPTION_CORS,
     OPTION_POOL,
     OPTION_ROUTE
 };

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "conf/cors.h"
 #include "conf/mediatype.h"
 #include "conf/param.h"
 #include "conf/path.h"
@@ -65,6 +66,9 @@ static void route_read(struct draft *d)
     options_read(d->draft_reader, OPTION_ROUTE, d->draft_group, route);
     route->route_line = (int)config_setting_source_line(d->draft_group);
     route->route_handler = sql ? HANDLER_SQL : HANDLER_TEXT;
+    route->route_cors = d->draft_conf->conf_cors;
+    if (route_has(d, "cors"))
+        route->route_cors = cors_read(d->draft_reader, route_member(d, "cors"));
     route_check_path(d);
     if (sql && text)
         report_setting(r, config_setting_get_member(d->draft_group, "text"),

@@ -93,8 +93,8 @@ static int master_start(struct master *m, char *why, size_t why_len)
     unsigned workers;
 
     if (log_open(&conf->conf_log) != 0)
-        return master_refuse(why, why_len, "%s: log.file %s: %s", conf->conf_file, conf->conf_log.log_file,
-                             strerror(errno));
+        return master_refuse(why, why_len, "%s: log.file %s, log.access %s: %s", conf->conf_file,
+                             conf->conf_log.log_file, conf->conf_log.log_access, strerror(errno));
     notify_open(&m->master_notify);
     passed_read(&m->master_passed);
     if (cpus_read(&m->master_cpus, "") != 0)
@@ -344,8 +344,8 @@ static void master_stop(struct master *m)
 static void master_logs(struct master *m)
 {
     if (log_reopen() != 0)
-        log_write(LOG_LEVEL_ERROR, "log.file %s cannot be opened again, the old one stays in use: %s",
-                  m->master_conf->conf_log.log_file, strerror(errno));
+        log_write(LOG_LEVEL_ERROR, "log.file %s or log.access %s cannot be opened again, the old one stays in use: %s",
+                  m->master_conf->conf_log.log_file, m->master_conf->conf_log.log_access, strerror(errno));
     master_give_logs(m);
     crew_command(m->master_crew, WORKER_LOGS);
 }
@@ -353,17 +353,6 @@ static void master_logs(struct master *m)
 /* The workers must be able to open both files again under their own user. */
 static void master_give_logs(const struct master *m)
 {
-    const char *access = m->master_conf->conf_log.log_access;
-    int fd;
-
     privileges_give(&m->master_privileges, log_fd());
-    if (access == NULL || strcmp(access, "off") == 0 || strcmp(access, "stderr") == 0)
-        return;
-    fd = open(access, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
-    if (fd < 0) {
-        log_write(LOG_LEVEL_ERROR, "log.access %s: %s", access, strerror(errno));
-        return;
-    }
-    privileges_give(&m->master_privileges, fd);
-    close(fd);
+    privileges_give(&m->master_privileges, log_access_fd());
 }

@@ -82,7 +82,7 @@ static int spawn_child(const struct spawn_order *order, int command_fd)
 static int spawn_close_others(const struct spawn_order *order, int command_fd)
 {
     unsigned n = order->order_conf->conf_listen_n, i;
-    int *keep = calloc(n + 3ul, sizeof *keep), next = STDERR_FILENO + 1, rc = 0;
+    int *keep = calloc(n + 4ul, sizeof *keep), next = STDERR_FILENO + 1, rc = 0;
 
     if (keep == NULL)
         return -1;
@@ -91,6 +91,7 @@ static int spawn_close_others(const struct spawn_order *order, int command_fd)
     keep[n++] = listeners_admin(order->order_listeners, order->order_slot);
     keep[n++] = command_fd;
     keep[n++] = log_fd();
+    keep[n++] = log_access_fd();
     qsort(keep, n, sizeof *keep, spawn_compare);
     for (i = 0; i < n; i++) {
         if (keep[i] > next)

@@ -16,6 +16,8 @@
 #include "shm/stats.h"
 #include "worker/handler/admin.h"
 #include "worker/handler/sql.h"
+#include "worker/http/access.h"
+#include "worker/http/clients.h"
 #include "worker/http/server.h"
 #include "worker/http/setup.h"
 #include "worker/mem/alloc.h"
@@ -208,12 +210,12 @@ static int worker_servers(struct worker *w)
             return -1;
         }
         w->worker_has_admin = true;
-        server_listen(&w->worker_admin, args->args_admin_fd);
+        server_listen(&w->worker_admin, args->args_admin_fd, false);
     }
     for (i = 0; i < conf->conf_pools_n; i++)
         pg_pool_start(w->worker_pools[i]);
     for (i = 0; i < conf->conf_listen_n; i++)
-        server_listen(&w->worker_public, args->args_listen_fds[i]);
+        server_listen(&w->worker_public, args->args_listen_fds[i], conf->conf_listen[i].listen_proxy);
     return 0;
 }
 
@@ -275,6 +277,8 @@ static bool worker_flush(struct worker *w)
         more |= !STAILQ_EMPTY(&w->worker_public.server_dirty);
     }
     (void)alloc_enter(ALLOC_OTHER);
+    if (w->worker_public.server_careful && w->worker_public.server_access != NULL)
+        access_flush(w->worker_public.server_access);
     return more;
 }
 
@@ -313,7 +317,8 @@ static void worker_gauges(struct worker *w)
     stat_set(STAT_memory_buffers_total, buffers_total(s->server_buffers));
     stat_set(STAT_memory_buffers_used, buffers_used(s->server_buffers));
     stat_set(STAT_memory_buffers_peak, buffers_peak(s->server_buffers));
-    stat_set(STAT_memory_connections, slab_bytes(s->server_conns));
+    stat_set(STAT_memory_connections, slab_bytes(s->server_conns) + slab_bytes(s->server_stubs) +
+                                          (s->server_clients != NULL ? clients_bytes(s->server_clients) : 0));
     stat_set(STAT_memory_connection, slab_object_size(s->server_conns));
     stat_set(STAT_memory_requests, slab_bytes(s->server_requests));
     stat_set(STAT_memory_request, slab_object_size(s->server_requests));

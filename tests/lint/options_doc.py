@@ -9,7 +9,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 ROW = re.compile(r'OPTION\((\w+), (\w+), (\w+), (?:AT\([^)]*\)|NOWHERE), "([^"]*)", (\d+), (\d+), "([^"]*)", '
                  r'(LIVE|RESTART), "([^"]+)"\)')
 SECTIONS = {"TOP": "The file itself", "LISTEN": "listen and admin", "ADMIN": "listen and admin", "LIMITS": "limits",
-            "TIMEOUTS": "timeouts", "MEMORY": "memory", "LOG": "log", "SHED": "shed", "POOL": "pools", "ROUTE": "routes"}
+            "TIMEOUTS": "timeouts", "MEMORY": "memory", "LOG": "log", "SHED": "shed",
+            "CLIENT": "client", "CORS": "cors", "POOL": "pools", "ROUTE": "routes"}
 AGGREGATES = ("GROUP", "GROUPS")
 NOT_SET = ("-", "!")
 problems = []
@@ -59,7 +60,8 @@ def options(path):
 
 def file_settings(path):
     """(group, name) -> (line, value, comment) of vanilla.conf; what is commented out counts, and the first of its kind."""
-    groups = {SECTIONS[group]: group for group in ("LIMITS", "TIMEOUTS", "MEMORY", "LOG", "SHED", "POOL", "ROUTE")}
+    groups = {SECTIONS[group]: group for group in ("LIMITS", "TIMEOUTS", "MEMORY", "LOG", "SHED", "CLIENT", "CORS",
+                                                       "POOL", "ROUTE")}
     found, inside = {}, None
     for number, line in enumerate(read(path), 1):
         code = re.sub(r"^#(?=\S)|^#(?=    \w)", "", line)

@@ -430,6 +430,67 @@ static void addresses(void **state)
     REFUSE(wrong);
 }
 
+static void proxies_clients_and_origins(void **state)
+{
+    static const struct wrong wrong[] = {
+        {TEXT "trusted_proxies = [ \"10.0.0.1/8\", \"unix\", \"::/200\" ];",
+         {"2: 10.0.0.1/8|bits behind", "2: ::/200|0..128"}},
+        {TEXT "client = { connections = -1; rate = 3; };",
+         {"2: unknown setting \"rate\" in the client group", "2: client.connections is -1|0..1048576"}},
+        {TEXT "cors = { origins = [ \"*\" ]; credentials = true; };", {"2: credentials|browsers drop"}},
+        {TEXT "cors = { origins = [ \"*\", \"https://a\" ]; };", {"2: \"*\" stands for all"}},
+        {TEXT "cors = { origins = [ \"https://a/\", \"https://A\", \"a.example\", \"null\", \"https://*.a\" ]; };",
+         {"2: https://a/|behind the host", "2: https://A|capital", "2: a.example|is not one", "2: null|sandboxed",
+          "2: has a * inside"}},
+        {TEXT
+         "cors = { origins = [ \"https://a\" ]; methods = [ \"get\" ]; headers = [ \"a b\" ]; expose = [ \"\" ]; };",
+         {"2: \"get\"; allowed: GET", "2: cors.headers|a b", "2: cors.expose"}},
+        {"routes = ( { method = \"GET\"; path = \"/\"; text = \"\"; cors = { origins = [ \"x\" ]; }; } );",
+         {"1: origin \"x\""}},
+        {TEXT "listen = ( { address = \"127.0.0.1:80\"; proxy_protocol = 1; } );", {"2: proxy_protocol|true or false"}},
+    };
+    struct conf *c;
+
+    (void)state;
+    REFUSE(wrong);
+    c = read_right(
+        "routes = ( { method = \"GET\"; path = \"/a\"; text = \"\"; },\n"
+        "  { method = \"GET\"; path = \"/b\"; text = \"\"; cors = {}; },\n"
+        "  { method = \"GET\"; path = \"/c\"; text = \"\"; cors = { origins = [ \"*\" ]; max_age = 5; }; } );\n"
+        "cors = { origins = [ \"https://a.example:8443\" ]; methods = [ \"GET\", \"PUT\" ];\n"
+        "  headers = [ \"x-a\", \"x-b\" ]; expose = [ \"etag\" ]; credentials = true; };\n"
+        "listen = ( { address = \"127.0.0.1:80\"; proxy_protocol = true; }, { address = \"127.0.0.1:81\"; } );\n"
+        "trusted_proxies = ( \"10.0.0.0/8\", \"unix\", \"fd00::/8\" );\n"
+        "client = { connections = 5; requests_per_second = 10; burst = 20; };\n"
+        "server_header = false; timeouts = { body_rate = 0; };");
+    assert_true(c->conf_cors->cors_credentials);
+    assert_int_equal(c->conf_cors->cors_methods, 1u << METHOD_GET | 1u << METHOD_PUT);
+    assert_string_equal(c->conf_cors->cors_headers, "x-a, x-b");
+    assert_string_equal(c->conf_cors->cors_expose, "etag");
+    assert_string_equal(c->conf_cors->cors_origins[0], "https://a.example:8443");
+    assert_int_equal(c->conf_cors->cors_max_age, 600);
+    assert_ptr_equal(c->conf_routes[0].route_cors, c->conf_cors);
+    assert_null(c->conf_routes[1].route_cors);
+    assert_true(c->conf_routes[2].route_cors->cors_any);
+    assert_int_equal(c->conf_routes[2].route_cors->cors_max_age, 5);
+    assert_null(c->conf_routes[2].route_cors->cors_headers);
+    assert_true(c->conf_listen[0].listen_proxy);
+    assert_false(c->conf_listen[1].listen_proxy);
+    assert_int_equal(c->conf_trusted_n, 2);
+    assert_true(c->conf_trusted_unix);
+    assert_int_equal(c->conf_client.client_burst, 20);
+    assert_false(c->conf_server_header);
+    assert_int_equal(c->conf_timeouts.timeout_body_rate, 0);
+    conf_free(&c);
+    c = read_right(TEXT);
+    assert_null(c->conf_cors);
+    assert_null(c->conf_routes[0].route_cors);
+    assert_true(c->conf_server_header);
+    assert_int_equal(c->conf_timeouts.timeout_body_rate, 240);
+    assert_int_equal(c->conf_client.client_connections, 0);
+    conf_free(&c);
+}
+
 static void pools(void **state)
 {
     static const struct wrong wrong[] = {
@@ -876,6 +937,7 @@ int main(void)
         cmocka_unit_test(unknown_names),
         cmocka_unit_test(missing_settings_are_reported_at_their_group),
         cmocka_unit_test(addresses),
+        cmocka_unit_test(proxies_clients_and_origins),
         cmocka_unit_test(pools),
         cmocka_unit_test(statuses_of_sheds),
         cmocka_unit_test(routes),

@@ -79,6 +79,9 @@ void request_status(struct request *r, unsigned status);
 void request_content_type(struct request *r, struct slice type);
 /* One more field of the answer.  Name and value are copied; they must be valid (no CR, LF, NUL). */
 void request_field(struct request *r, struct slice name, struct slice value);
+/* A request for what the client has already, by If-None-Match and the ETag of a fixed answer: true, the answer is 304.
+ */
+bool request_unchanged(struct request *r);
 /* Drops the body appended so far. */
 void request_clear(struct request *r);
 

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "conf/log.h"
+#include "worker/http/access.h"
+#include "worker/http/cors.h"
+#include "worker/http/forwarded.h"
 #include "worker/http/respond.h"
 #include "worker/http/server.h"
 #include "worker/http/status.h"
@@ -14,6 +17,7 @@
 #define LOG_AGAIN_NS UINT64_C(1000000000)
 
 static void render_other(struct request *r) __attribute__((noinline));
+static void render_careful(struct request *r) __attribute__((noinline));
 static inline bool render_usual(struct request *r);
 static void render_error(struct request *r);
 static void put_head(struct request *r, const char *head, size_t len);
@@ -40,14 +44,14 @@ const struct slice *request_args(const struct request *r)
 
 struct slice request_peer(struct request *r)
 {
-    const struct in6_addr *peer;
+    struct in6_addr peer;
 
     if (r->req_peer[0] == '\0' && r->req_conn != NULL) {
-        peer = &r->req_conn->conn_peer;
-        if (IN6_IS_ADDR_V4MAPPED(peer))
-            (void)inet_ntop(AF_INET, peer->s6_addr + 12, r->req_peer, sizeof(r->req_peer));
+        peer = forwarded_client(r->req_server, &r->req_http, &r->req_conn->conn_peer);
+        if (IN6_IS_ADDR_V4MAPPED(&peer))
+            (void)inet_ntop(AF_INET, peer.s6_addr + 12, r->req_peer, sizeof(r->req_peer));
         else
-            (void)inet_ntop(AF_INET6, peer, r->req_peer, sizeof(r->req_peer));
+            (void)inet_ntop(AF_INET6, &peer, r->req_peer, sizeof(r->req_peer));
     }
     return (struct slice){r->req_peer, strlen(r->req_peer)};
 }
@@ -93,6 +97,25 @@ void request_field(struct request *r, struct slice name, struct slice value)
     out_literal(&r->req_fields, ": ");
     out_write(&r->req_fields, value.slice_p, value.slice_len);
     out_literal(&r->req_fields, "\r\n");
+}
+
+bool request_unchanged(struct request *r)
+{
+    const char *etag = r->req_route->route_etag;
+    uint32_t at = 0;
+    struct slice value;
+    bool found = false;
+
+    if (!r->req_http.rq_conditional || etag[0] == '\0')
+        return false;
+    while (!found && http_field_find(&r->req_http, "if-none-match", 13, &at, &value))
+        found = (value.slice_len == 1 && value.slice_p[0] == '*') ||
+                memmem(value.slice_p, value.slice_len, etag, strlen(etag)) != NULL; /* weak or not: RFC 9110 13.1.2 */
+    if (found) {
+        request_clear(r);
+        request_status(r, 304);
+    }
+    return found;
 }
 
 void request_clear(struct request *r)
@@ -266,8 +289,25 @@ void request_render(struct request *r)
     if (r->req_out.out_error != OUT_OK)
         render_error(r);
     request_count(r, r->req_route, r->req_status);
+    if (__builtin_expect(r->req_server->server_careful, 0))
+        render_careful(r);
+    else if (!render_usual(r))
+        render_other(r);
+}
+
+/* Where answers have more fields, or a line in the log. */
+static void render_careful(struct request *r)
+{
+    struct server *s = r->req_server;
+    uint64_t body =
+        r->req_http.rq_method == METHOD_HEAD || respond_is_bodiless(r->req_status) ? 0 : r->req_out.out_bytes;
+
+    if (s->server_cors)
+        cors_dress(r);
     if (!render_usual(r))
         render_other(r);
+    if (s->server_access != NULL && r->req_out.out_bytes > 0)
+        access_note(s->server_access, r, body);
 }
 
 /* Any answer at all. */
@@ -288,7 +328,12 @@ static void render_other(struct request *r)
     respond.respond_type = r->req_type;
     respond.respond_length = r->req_out.out_bytes;
     respond.respond_allow = r->req_allow;
-    respond.respond_retry_after = r->req_retry_after ? s->server_shed.shed_retry_after + 1 : 0;
+    if (r->req_retry_after)
+        respond.respond_retry_after =
+            (r->req_retry_after == REQUEST_RETRY_OWN ? r->req_retry_s : s->server_shed.shed_retry_after) + 1u;
+    respond.respond_anonymous = !s->server_conf->conf_server_header;
+    if (route != NULL && (r->req_status == route->route_conf->route_status || r->req_status == 304))
+        respond.respond_etag = (struct slice){route->route_etag, strlen(route->route_etag)};
     respond.respond_close = r->req_close;
     respond.respond_keep_alive = r->req_http.rq_minor == 0;
     respond.respond_date = s->server_date;

@@ -27,16 +27,18 @@ enum request_state {                    /* where it is: */
 };
 
 #define REQUEST_MAGIC 0x4e90e575u
+#define REQUEST_RETRY_OWN 2u
 
 struct request {
     unsigned magic;
-    uint8_t req_state;    /* enum request_state */
-    bool req_close;       /* close the connection behind the answer */
-    bool req_shed;        /* the answer is a shed */
-    bool req_retry_after; /* send Retry-After */
-    bool req_continue;    /* 100 Continue is still to be sent */
-    bool req_in_body;     /* the head is complete */
-    bool req_body_done;   /* a chunked body is complete */
+    uint8_t req_state;       /* enum request_state */
+    bool req_close;          /* close the connection behind the answer */
+    bool req_shed;           /* the answer is a shed */
+    uint8_t req_retry_after; /* send Retry-After: 1: shed.retry_after; REQUEST_RETRY_OWN: req_retry_s */
+    bool req_continue;       /* 100 Continue is still to be sent */
+    bool req_in_body;        /* the head is complete */
+    bool req_body_done;      /* a chunked body is complete */
+    bool req_dressed;        /* has the fields of cors */
     uint16_t req_status;
     uint16_t req_allow;                   /* bits of enum conf_method: send Allow */
     const struct server_route *req_route; /* NULL: none matched */
@@ -50,8 +52,11 @@ struct request {
     struct server *req_server;
     struct out req_fields; /* extra field lines; none while out_head is NULL */
     TAILQ_ENTRY(request) req_link;
-    char *req_body;      /* where the body begins, in one of the two blocks */
-    size_t req_body_len; /* octets of it so far, decoded */
+    char *req_body;          /* where the body begins, in one of the two blocks */
+    size_t req_body_len;     /* octets of it so far, decoded */
+    size_t req_body_seen;    /* ... at the last look, see deadlines.c */
+    uint32_t req_body_looks; /* left until body_ms is over */
+    uint16_t req_retry_s;
     struct http_chunked req_chunked;
     struct http_request req_http;
     const struct slice *req_args; /* of the path; valid inside handler_request */

@@ -24,6 +24,8 @@ static enum handler_result text_request(struct request *r, void *state)
 {
     const struct conf_route *route = state;
 
+    if (request_unchanged(r))
+        return HANDLER_DONE;
     out_write(request_out(r), route->route_text, route->route_text_len);
     return HANDLER_DONE;
 }

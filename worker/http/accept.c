@@ -1,5 +1,6 @@
 /* Listening sockets: accepting, pausing when descriptors run out, and stopping. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,11 +10,14 @@
 #include "worker/mem/alloc.h"
 
 #define ACCEPT_BATCH 64u /* connections taken per event, so that those already there get their turn */
+#define TELL_MS 10000u   /* the log hears of it once in this time */
 
 static void accept_event(evutil_socket_t fd, short what, void *arg);
 static void accept_pause(struct server *s, int error);
+static void accept_refuse(struct server *s, int listener_fd);
+static void refuse(struct server *s, int fd);
 
-void server_listen(struct server *s, int fd)
+void server_listen(struct server *s, int fd, bool proxy)
 {
     struct listener *l = &s->server_listeners[s->server_listeners_n++];
     int on = 1;
@@ -22,6 +26,7 @@ void server_listen(struct server *s, int fd)
     /* Accepted sockets inherit it; a unix socket does not have it. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     l->listener_fd = fd;
+    l->listener_proxy = proxy;
     l->listener_server = s;
     AZ(event_assign(&l->listener_event, s->server_base, fd, EV_READ | EV_PERSIST, accept_event, l));
     AZ(event_add(&l->listener_event, NULL));
@@ -44,7 +49,7 @@ void server_drain(struct server *s)
 
     if (s->server_draining)
         return;
-    s->server_draining = true;
+    s->server_draining = s->server_careful = true;
     for (i = 0; i < s->server_listeners_n; i++) {
         (void)event_del(&s->server_listeners[i].listener_event);
         close(s->server_listeners[i].listener_fd);
@@ -73,13 +78,18 @@ static void accept_event(evutil_socket_t fd, short what, void *arg)
         int client = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (client >= 0) {
-            conn_open(s, client, (struct sockaddr *)&peer, slab_used(s->server_conns) >= s->server_conns_max);
+            if (slab_used(s->server_conns) < s->server_conns_all)
+                conn_open(l, client, (struct sockaddr *)&peer);
+            else
+                refuse(s, client);
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO)
             continue;
-        if (errno != EAGAIN)
+        if (errno != EAGAIN) {
             accept_pause(s, errno);
+            accept_refuse(s, fd);
+        }
         break;
     }
     alloc_leave(old);
@@ -89,11 +99,51 @@ static void accept_event(evutil_socket_t fd, short what, void *arg)
  */
 static void accept_pause(struct server *s, int error)
 {
+    uint32_t now_ms = (uint32_t)(s->server_now_ns / 1000000u);
     unsigned i;
 
-    log_write(LOG_LEVEL_WARN, "accept: %s; accepting pauses", strerrordesc_np(error));
+    if (s->server_accept_untold++ == 0 || now_ms - s->server_accept_told_ms >= TELL_MS) {
+        log_write(LOG_LEVEL_WARN, "accept: %s; accepting pauses (%u times since this was last said)",
+                  strerrordesc_np(error), s->server_accept_untold);
+        s->server_accept_told_ms = now_ms;
+        s->server_accept_untold = 1;
+    }
     server_count(s, STAT_http_accept_paused, 1);
     s->server_paused = true;
     for (i = 0; i < s->server_listeners_n; i++)
         AZ(event_del(&s->server_listeners[i].listener_event));
+}
+
+/* Gives up the descriptor in reserve to tell those who wait that there is no room, rather than to let them wait. */
+static void accept_refuse(struct server *s, int listener_fd)
+{
+    unsigned i;
+
+    if (s->server_reserve_fd < 0)
+        return;
+    close(s->server_reserve_fd);
+    for (i = 0; i < ACCEPT_BATCH; i++) {
+        int client = accept4(listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (client < 0)
+            break;
+        refuse(s, client);
+    }
+    s->server_reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* No place even for a connection to be told so in its turn.  What it may have said is read, or closing would take the
+ * answer away from it. */
+static void refuse(struct server *s, int fd)
+{
+    char request[4096];
+
+    server_count(s, STAT_http_accepted, 1);
+    server_count(s, STAT_shed_connections, 1);
+    server_count(s, STAT_http_status_1xx + s->server_shed.shed_status / 100 - 1, 1);
+    (void)!recv(fd, request, sizeof(request), MSG_DONTWAIT);
+    (void)!send(fd, s->server_emergency, s->server_emergency_len, MSG_NOSIGNAL);
+    (void)shutdown(fd, SHUT_WR);
+    close(fd);
+    server_count(s, STAT_http_closed, 1);
 }

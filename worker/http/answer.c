@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "worker/http/access.h"
 #include "worker/http/server.h"
 
 void conn_answer(struct conn *c)
@@ -58,12 +59,15 @@ void conn_refuse(struct conn *c, unsigned status, const char *why)
 
 void conn_emergency(struct conn *c)
 {
-    static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nServer: vanilla\r\nRetry-After: 1\r\n"
-                                 "Content-Length: 0\r\nConnection: close\r\n\r\n";
+    struct server *s = c->conn_server;
 
     c->conn_closing = true;
     c->conn_linger = true;
-    if (c->conn_requests_n == 0 && c->conn_out.out_bytes == 0 && c->conn_writable)
-        (void)!send(c->conn_fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL);
+    if (c->conn_requests_n == 0 && c->conn_out.out_bytes == 0 && c->conn_writable) {
+        (void)!send(c->conn_fd, s->server_emergency, s->server_emergency_len, MSG_NOSIGNAL);
+        server_count(s, STAT_http_status_1xx + s->server_shed.shed_status / 100 - 1, 1);
+        if (s->server_access != NULL)
+            access_note_emergency(s->server_access, c, s->server_shed.shed_status, s->server_emergency_body);
+    }
     conn_touch(c);
 }

@@ -6,12 +6,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "worker/http/date.h"
+#include "worker/http/clients.h"
+#include "worker/http/forwarded.h"
 #include "worker/http/server.h"
 #include "worker/mem/alloc.h"
 
 #define IOV_MAX_SEND 64u
 #define LINGER_READS 16u /* per turn, each DISCARD octets */
+#define LINGER_OCTETS (16u << 20)
 
 static char discard[16384]; /* where a lingering connection's octets go */
 
@@ -20,11 +22,10 @@ static void conn_watch(struct conn *c, short what);
 static bool conn_read(struct conn *c);
 static void conn_discard(struct conn *c);
 static void conn_settle(struct conn *c);
+static void conn_order(struct conn *c);
 static bool conn_send(struct conn *c);
 static void conn_end(struct conn *c);
-static void conn_move(struct conn *c, enum conn_state state);
 static void conn_free(struct conn *c);
-static void conn_late(struct conn *c);
 static struct in6_addr peer_address(const struct sockaddr *peer);
 
 void server_clock(struct server *s)
@@ -35,19 +36,19 @@ void server_clock(struct server *s)
     s->server_now_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-void conn_open(struct server *s, int fd, const struct sockaddr *peer, bool shed)
+void conn_open(const struct listener *l, int fd, const struct sockaddr *peer)
 {
+    struct server *s = l->listener_server;
+    bool shed = slab_used(s->server_conns) >= s->server_conns_max;
     struct conn *c = slab_get(s->server_conns);
 
-    if (c == NULL) {
-        close(fd);
-        return;
-    }
+    AN(c != NULL); /* the listener has made sure */
     memset(c, 0, sizeof(*c));
     c->magic = CONN_MAGIC;
     c->conn_fd = fd;
     c->conn_server = s;
-    c->conn_shed = shed;
+    c->conn_shed = shed ? CONN_SHED : CONN_WELCOME;
+    c->conn_proxy = l->listener_proxy;
     c->conn_writable = true;
     c->conn_peer = peer_address(peer);
     TAILQ_INIT(&c->conn_requests);
@@ -60,6 +61,17 @@ void conn_open(struct server *s, int fd, const struct sockaddr *peer, bool shed)
     server_count(s, STAT_http_accepted, 1);
     if (s->server_public)
         stat_set(STAT_http_connections, slab_used(s->server_conns));
+    if (c->conn_proxy) {
+        if (server_has_trusted(s) && !server_trusts(s, &c->conn_peer)) {
+            server_count(s, STAT_limit_proxy_header, 1);
+            conn_close(c);
+            return;
+        }
+        conn_move(c, CONN_BUSY);
+        conn_time_reading(c);
+    } else if (s->server_clients != NULL && !conn_admit(c)) {
+        conn_close(c);
+    }
 }
 
 void conn_close(struct conn *c)
@@ -74,6 +86,10 @@ void conn_close(struct conn *c)
     close(c->conn_fd);
     c->conn_fd = -1;
     TAILQ_REMOVE(&s->server_lists[c->conn_state], c, conn_link);
+    if (c->conn_reads != CONN_IDLE)
+        conn_reads_stop(c);
+    if (c->conn_client != 0)
+        clients_leave(s->server_clients, c->conn_client);
     while ((r = TAILQ_FIRST(&c->conn_requests)) != NULL) {
         TAILQ_REMOVE(&c->conn_requests, r, req_link);
         request_abandon(r);
@@ -82,9 +98,11 @@ void conn_close(struct conn *c)
         request_free(c->conn_reading);
     if (c->conn_buf != NULL)
         buf_unref(s->server_buffers, &c->conn_buf);
+    if (c->conn_stub != NULL)
+        stub_drop(c);
     out_reset(&c->conn_out);
     server_count(s, STAT_http_closed, 1);
-    if (!c->conn_dirty)
+    if (!c->conn_dirty && !c->conn_kept)
         conn_free(c);
     if (s->server_paused)
         server_accept_resume(s);
@@ -127,26 +145,6 @@ bool server_flush(struct server *s)
     return !STAILQ_EMPTY(&s->server_dirty);
 }
 
-void server_tick(struct server *s)
-{
-    unsigned state;
-
-    server_clock(s);
-    s->server_now_ms = (uint32_t)(s->server_now_ns / 1000000u);
-    server_date(s);
-    for (state = 0; state < CONN_STATES; state++) {
-        struct conn *c;
-
-        if (state == CONN_BUSY)
-            continue;
-        while ((c = TAILQ_FIRST(&s->server_lists[state])) != NULL &&
-               (int32_t)(s->server_now_ms - c->conn_deadline_ms) >= 0)
-            conn_late(c);
-    }
-    if (s->server_paused)
-        server_accept_resume(s);
-}
-
 /* The loop says that the socket changed.  Edge-triggered: it will not say so again. */
 static void conn_event(evutil_socket_t fd, short what, void *arg)
 {
@@ -173,11 +171,14 @@ static void conn_event(evutil_socket_t fd, short what, void *arg)
         c->conn_dirty = false;
         if (c->conn_fd < 0)
             conn_free(c);
-        else if (c->conn_requests_n == 0)
+        else if (c->conn_requests_n > 0)
+            conn_touch(c);
+        else if (c->conn_unusual == 0 && c->conn_out.out_bytes == 0 && c->conn_reading == NULL &&
+                 !c->conn_server->server_draining)
+            c->conn_idle_ms = c->conn_server->server_now_ms; /* as conn_settle would find it */
+        else
             conn_settle(
                 c); /* nothing of it waits for the database: what this turn brought is answered, and goes out at once */
-        else
-            conn_touch(c);
     }
     alloc_leave(old);
 }
@@ -239,8 +240,11 @@ static void conn_discard(struct conn *c)
     for (i = 0; i < LINGER_READS; i++) {
         ssize_t n = recv(c->conn_fd, discard, sizeof(discard), 0);
 
-        if (n > 0)
-            continue;
+        if (n > 0) {
+            c->conn_lingered += (uint32_t)n;
+            if (c->conn_lingered < LINGER_OCTETS)
+                continue;
+        }
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         conn_close(c);
@@ -249,8 +253,18 @@ static void conn_discard(struct conn *c)
     conn_touch(c); /* more to come: let others have their turn */
 }
 
-/* Brings the connection in order at the end of a turn: sends, goes on reading if it was held, and finds its state. */
+/* Brings the connection in order at the end of a turn. */
 static void conn_settle(struct conn *c)
+{
+    c->conn_kept = true;
+    conn_order(c);
+    c->conn_kept = false;
+    if (c->conn_fd < 0 && !c->conn_dirty)
+        conn_free(c);
+}
+
+/* Sends, goes on reading if it was held, and finds its state.  It may be closed afterwards. */
+static void conn_order(struct conn *c)
 {
     struct server *s = c->conn_server;
 
@@ -270,7 +284,7 @@ static void conn_settle(struct conn *c)
     }
     if (c->conn_out.out_bytes > 0 && c->conn_writable && !conn_send(c))
         return;
-    if (c->conn_held && c->conn_out.out_bytes == 0) {
+    if (c->conn_held && c->conn_out.out_bytes == 0 && !conn_waits(c)) {
         c->conn_held = false;
         conn_serve(c);
         if (!conn_read(c))
@@ -278,15 +292,15 @@ static void conn_settle(struct conn *c)
         if (c->conn_out.out_bytes > 0)
             conn_touch(c);
     }
+    if (c->conn_reading != NULL || c->conn_reads != CONN_IDLE)
+        conn_time_reading(c);
     if (c->conn_out.out_bytes > 0)
         conn_move(c, CONN_WRITE);
     else if (c->conn_closing && c->conn_requests_n == 0)
         conn_end(c);
     else if (c->conn_eof && c->conn_requests_n == 0 && !c->conn_held)
         conn_close(c);
-    else if (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_READING && !c->conn_closing)
-        conn_move(c, c->conn_reading->req_in_body ? CONN_BODY : CONN_HEAD);
-    else if (c->conn_requests_n > 0) {
+    else if (c->conn_requests_n > 0 || c->conn_reads != CONN_IDLE) {
         if (c->conn_state != CONN_IDLE) /* a query is short: conn_late sees that the connection is not idle */
             conn_move(c, CONN_BUSY);
     } else if (s->server_draining)
@@ -325,8 +339,8 @@ static bool conn_send(struct conn *c)
         }
         server_count(c->conn_server, STAT_http_bytes_out, (uint64_t)n);
         out_consume(&c->conn_out, (size_t)n);
-        if (c->conn_state == CONN_WRITE) /* it moves: the time to write begins anew */
-            c->conn_timed = false;
+        if (c->conn_state == CONN_WRITE)
+            conn_again(c);
     }
     return true;
 }
@@ -345,66 +359,11 @@ static void conn_end(struct conn *c)
     }
     if (c->conn_buf != NULL)
         buf_unref(c->conn_server->server_buffers, &c->conn_buf);
+    if (c->conn_stub != NULL)
+        stub_drop(c);
+    c->conn_lingered = 0;
     conn_move(c, CONN_LINGER);
     conn_discard(c);
-}
-
-/* The one place that moves a connection between lists.  In the same state the deadline stays, unless conn_timed was
- * cleared because something new began. */
-static void conn_move(struct conn *c, enum conn_state state)
-{
-    struct server *s = c->conn_server;
-
-    if (state == CONN_IDLE)
-        c->conn_idle_ms = s->server_now_ms;
-    if (c->conn_state == state && (c->conn_timed || state == CONN_IDLE))
-        return;
-    TAILQ_REMOVE(&s->server_lists[c->conn_state], c, conn_link);
-    c->conn_state = (uint8_t)state;
-    c->conn_timed = true;
-    c->conn_deadline_ms = s->server_now_ms + s->server_timeouts_ms[state];
-    TAILQ_INSERT_TAIL(&s->server_lists[state], c, conn_link);
-}
-
-/* Its time in the state is over. */
-static void conn_late(struct conn *c)
-{
-    struct server *s = c->conn_server;
-
-    switch ((enum conn_state)c->conn_state) {
-    case CONN_HEAD:
-        server_count(s, STAT_timeout_header, 1);
-        conn_refuse(c, 408, "the request's head did not arrive in time");
-        break;
-    case CONN_BODY:
-        server_count(s, STAT_timeout_body, 1);
-        conn_refuse(c, 408, "the request's body did not arrive in time");
-        break;
-    case CONN_WRITE:
-        server_count(s, STAT_timeout_write, 1);
-        conn_close(c);
-        return;
-    case CONN_IDLE:
-        if (c->conn_requests_n > 0)
-            c->conn_idle_ms = s->server_now_ms;
-        if (s->server_now_ms - c->conn_idle_ms < s->server_idle_ms) { /* it has been busy meanwhile: look again later */
-            TAILQ_REMOVE(&s->server_lists[CONN_IDLE], c, conn_link);
-            c->conn_deadline_ms = s->server_now_ms + s->server_timeouts_ms[CONN_IDLE];
-            TAILQ_INSERT_TAIL(&s->server_lists[CONN_IDLE], c, conn_link);
-            return;
-        }
-        server_count(s, STAT_timeout_idle, 1);
-        conn_close(c);
-        return;
-    case CONN_LINGER:
-        conn_close(c);
-        return;
-    case CONN_BUSY:
-    case CONN_STATES:
-        AZ("no deadline in this state");
-    }
-    conn_move(c, CONN_BUSY);
-    conn_touch(c);
 }
 
 void request_abandon(struct request *r)

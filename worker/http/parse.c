@@ -49,6 +49,7 @@
 #define SEEN_KEEP_ALIVE 32u
 #define SEEN_CONTINUE 64u
 #define SEEN_EXPECT_OTHER 128u
+#define SEEN_CONDITIONAL 256u /* an answer may depend on it, and the memo does not remember it */
 
 /* Letters in lower case; no other token octet becomes a letter or '-' by it. */
 #define LOWER16 UINT16_C(0x2020)
@@ -226,7 +227,7 @@ static inline void request_clear(struct http_request *rq)
     rq->rq_method = METHOD_UNKNOWN;
     rq->rq_minor = 0;
     rq->rq_has_length = rq->rq_chunked = rq->rq_keep_alive = rq->rq_expect_continue = false;
-    rq->rq_cookies_more = rq->rq_length_due = rq->rq_path_escaped = false;
+    rq->rq_cookies_more = rq->rq_length_due = rq->rq_path_escaped = rq->rq_conditional = false;
 }
 
 /* The offset of the first control octet from `from` on that was not returned before, or len.  `from` is behind the
@@ -480,6 +481,13 @@ static enum http_parse_state field(struct http_parser *p, struct http_request *r
                 return refuse(p, 400, HTTP_BAD_REQUEST, "two Content-Type fields");
             p->parser_seen |= SEEN_TYPE;
             rq->rq_content_type = octet_trim(value, line_end);
+        }
+        break;
+    case 13:
+        if ((octet_load64(name) | LOWER64) == octet_load64("if-none-") &&
+            (octet_load64(name + 5) | LOWER64) == octet_load64("ne-match")) {
+            p->parser_seen |= SEEN_CONDITIONAL;
+            rq->rq_conditional = true;
         }
         break;
     case 14:

@@ -44,7 +44,14 @@ size_t respond_template(char *to, const struct respond *respond, size_t *date_at
         p = put(p, type.slice_p, type.slice_len);
         p = PUT(p, "\r\n");
     }
-    p = PUT(p, "Server: vanilla\r\nDate: ");
+    if (!respond->respond_anonymous)
+        p = PUT(p, "Server: vanilla\r\n");
+    if (respond->respond_etag.slice_len > 0) {
+        p = PUT(p, "ETag: ");
+        p = put(p, respond->respond_etag.slice_p, respond->respond_etag.slice_len);
+        p = PUT(p, "\r\n");
+    }
+    p = PUT(p, "Date: ");
     *date_at = (size_t)(p - to);
     p = put(p, respond->respond_date, 29);
     p = PUT(p, "\r\n");

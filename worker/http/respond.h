@@ -14,6 +14,8 @@ struct respond {
     unsigned respond_allow;                 /* bits of enum conf_method: Allow; 0: none */
     unsigned respond_retry_after;           /* seconds + 1; 0: none */
     bool respond_close, respond_keep_alive; /* Connection: close, or keep-alive for an HTTP/1.0 client */
+    bool respond_anonymous;                 /* no Server */
+    struct slice respond_etag;              /* with its quotes; of length 0: none */
     const char *respond_date;               /* 29 octets, IMF-fixdate */
 };
 

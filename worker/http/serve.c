@@ -7,6 +7,7 @@
 #include "worker/route/exact.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define OUT_HIGH 262144u /* unsent octets above which no further request of the connection is begun */
 
 static bool conn_hold(const struct conn *c);
@@ -22,15 +23,19 @@ static void body_leftover(struct conn *c, const char *p, size_t n);
 static bool head_room(struct conn *c);
 static void conn_no_buffers(struct conn *c);
 static void request_run(struct conn *c, struct request *r);
-static inline bool request_fixed(struct conn *c, struct request *r, const struct server_route *route);
 static enum handler_result request_find(struct conn *c, struct request *r) __attribute__((noinline));
 static inline enum handler_result request_handle(struct request *r, int route, const struct slice *args);
+static void request_start(struct conn *c, struct request *r, int route, const struct slice *argument)
+    __attribute__((noinline));
+static inline bool request_fixed(struct conn *c, struct request *r, const struct server_route *route);
 
 bool conn_room(struct conn *c, char **to, size_t *room)
 {
     struct request *r = c->conn_reading;
 
-    if (conn_hold(c)) {
+    /* One that is held is complete, though those before it may have been answered meanwhile: it wants nothing, and what
+     * is in the buffer belongs to those behind it. */
+    if (conn_hold(c) || (r != NULL && r->req_state == REQUEST_HELD)) {
         c->conn_held = true;
         return false;
     }
@@ -52,6 +57,8 @@ bool conn_room(struct conn *c, char **to, size_t *room)
             conn_no_buffers(c);
             return false;
         }
+        if (UNLIKELY(c->conn_stub != NULL))
+            stub_take(c);
     }
     if (c->conn_buf->buf_end == c->conn_buf->buf_size) {
         if (r != NULL && r->req_in_body) { /* only a chunked body gets here: others have their place */
@@ -96,6 +103,11 @@ void conn_serve(struct conn *c)
         if (r == NULL) {
             if (c->conn_buf == NULL || c->conn_buf->buf_start == c->conn_buf->buf_end)
                 break;
+            if (UNLIKELY(c->conn_proxy)) {
+                if (!conn_proxy_header(c))
+                    break;
+                continue;
+            }
             if (conn_hold(c)) {
                 c->conn_held = true;
                 break;
@@ -122,17 +134,20 @@ void conn_serve(struct conn *c)
         buf_unref(c->conn_server->server_buffers, &c->conn_buf);
 }
 
+bool conn_waits(const struct conn *c)
+{
+    return conn_hold(c) ||
+           (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_HELD && c->conn_requests_n > 0);
+}
+
 /* Whether no further request may begin now. */
 static bool conn_hold(const struct conn *c)
 {
     const struct request *first = TAILQ_FIRST(&c->conn_requests);
 
-    if (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_HELD)
-        return true;
     if (first == NULL)
         return c->conn_out.out_bytes > OUT_HIGH;
-    return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > OUT_HIGH || !is_safe(first) ||
-           (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_HELD);
+    return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > OUT_HIGH || !is_safe(first);
 }
 
 static bool is_safe(const struct request *r)
@@ -169,7 +184,6 @@ static struct request *request_begin(struct conn *c)
     r->req_peer[0] = '\0';
     r->req_parser.parser_memo = s->server_memo;
     c->conn_reading = r;
-    c->conn_timed = false;
     return r;
 }
 
@@ -412,6 +426,14 @@ static void request_run(struct conn *c, struct request *r)
         if (route >= 0 && request_fixed(c, r, &s->server_routes[route]))
             return;
     }
+    request_start(c, r, route, &argument);
+}
+
+/* One that its handler is to be asked about. */
+static void request_start(struct conn *c, struct request *r, int route, const struct slice *argument)
+{
+    struct server *s = c->conn_server;
+
     server_count(s, STAT_http_requests, 1);
     if (c->conn_requests_n > 0)
         server_count(s, STAT_http_pipelined, 1);
@@ -419,11 +441,11 @@ static void request_run(struct conn *c, struct request *r)
     r->req_state = REQUEST_RUNNING;
     TAILQ_INSERT_TAIL(&c->conn_requests, r, req_link);
     c->conn_requests_n++;
-    if (s->server_draining)
-        r->req_close = true;
     if (r->req_close)
         c->conn_closing = true;
-    switch (route >= 0 ? request_handle(r, route, &argument) : request_find(c, r)) {
+    switch (UNLIKELY(s->server_careful) ? request_careful(c, r, route, argument)
+            : route >= 0                ? request_handle(r, route, argument)
+                                        : request_find(c, r)) {
     case HANDLER_SUSPEND:
         r->req_state = REQUEST_SUSPENDED;
         return;
@@ -444,8 +466,8 @@ static inline bool request_fixed(struct conn *c, struct request *r, const struct
     struct server *s = c->conn_server;
     size_t len = route->route_fixed_len, sent = 0;
 
-    if (route->route_fixed == NULL || c->conn_requests_n != 0 || r->req_close || r->req_http.rq_minor == 0 ||
-        s->server_draining)
+    if (route->route_fixed == NULL || c->conn_requests_n != 0 ||
+        (r->req_close | r->req_http.rq_conditional | s->server_careful) || r->req_http.rq_minor == 0)
         return false;
     if (c->conn_out.out_bytes == 0 && c->conn_writable && c->conn_buf->buf_start == c->conn_buf->buf_end) {
         ssize_t n = send(c->conn_fd, route->route_fixed, len, MSG_NOSIGNAL); /* the only answer of this turn: no copy */
@@ -473,6 +495,11 @@ counted:
     return true;
 }
 
+enum handler_result request_dispatch(struct conn *c, struct request *r, int route, const struct slice *argument)
+{
+    return route >= 0 ? request_handle(r, route, argument) : request_find(c, r);
+}
+
 /* A path with parameters, another method than GET, or nothing that there is a route for. */
 static enum handler_result request_find(struct conn *c, struct request *r)
 {
@@ -480,7 +507,7 @@ static enum handler_result request_find(struct conn *c, struct request *r)
     struct route_match m;
 
     if (c->conn_shed) {
-        request_shed(r, SHED_CONNECTIONS);
+        request_turn_away(c, r);
         return HANDLER_CLOSE;
     }
     if (r->req_http.rq_method >= METHODS_ROUTABLE && r->req_http.rq_method != METHOD_TRACE) {

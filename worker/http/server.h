@@ -15,15 +15,23 @@
 #include "worker/mem/buffers.h"
 #include "worker/mem/slab.h"
 
-enum conn_state {             /* which of the server's lists it is on; each but BUSY has a deadline, the oldest first */
-                  CONN_IDLE,  /* nothing read, nothing to do: holds no buffer */
-                  CONN_HEAD,  /* a request's head is coming: header_ms */
-                  CONN_BODY,  /* a request's body is coming: body_ms */
-                  CONN_BUSY,  /* requests are running: the pool's limits apply */
-                  CONN_WRITE, /* the client does not take its answer: write_ms */
-                  CONN_LINGER, /* answered and shut down for writing; what still comes is read and dropped (RFC
-                                  9112 9.6) */
-                  CONN_STATES
+/* Which of the server's lists a connection is on; each but BUSY has deadlines, the oldest first.  It is on one of four
+ * by what it does (conn_state), and on one of the last two as well while it reads (conn_reads), so that nothing else
+ * that it does moves the deadline of what is coming. */
+enum conn_state {
+    CONN_IDLE,   /* nothing read, nothing to do: holds no buffer */
+    CONN_BUSY,   /* requests are running (the pool's limits apply), or it only reads */
+    CONN_WRITE,  /* the client does not take its answer: write_ms without progress */
+    CONN_LINGER, /* answered and shut down for writing; what still comes is read and dropped (RFC 9112 9.6) */
+    CONN_HEAD,   /* a request's head, or the PROXY header, is coming: header_ms from its first octet */
+    CONN_BODY,   /* a request's body is coming: body_ms from the end of its head, looked at in between for its rate */
+    CONN_STATES
+};
+
+enum conn_shed { /* why its request is turned away */
+                 CONN_WELCOME,
+                 CONN_SHED,   /* there are more than `connections` */
+                 CONN_LIMITED /* its address has more than client.connections */
 };
 
 TAILQ_HEAD(conn_list, conn);
@@ -34,25 +42,40 @@ STAILQ_HEAD(conn_queue, conn);
 struct conn {
     unsigned magic;
     int conn_fd;
-    uint8_t conn_state;  /* enum conn_state */
+    union { /* of a connection between two requests all of these are zero: one look tells */
+        struct {
+            uint8_t conn_state; /* enum conn_state */
+            uint8_t conn_reads; /* CONN_HEAD, CONN_BODY; CONN_IDLE: on neither list */
+            bool conn_eof;      /* the client has sent FIN */
+            bool conn_hangup;   /* ... as the loop told: a short read does not mean drained */
+            bool conn_closing;  /* no further request is read; close when all is sent */
+            bool conn_linger;   /* ... after a lingering close */
+            bool conn_held;     /* there is more to parse or to read, once answers have gone out */
+            bool conn_proxy;    /* the PROXY header is still to come */
+        };
+        uint64_t conn_unusual;
+    };
     bool conn_readable;  /* the socket may hold more (edge-triggered) */
     bool conn_writable;  /* the socket may take more */
-    bool conn_eof;       /* the client has sent FIN */
-    bool conn_hangup;    /* ... as the loop told: a short read does not mean drained */
-    bool conn_closing;   /* no further request is read; close when all is sent */
-    bool conn_linger;    /* ... after a lingering close */
     bool conn_dirty;     /* on the server's queue of connections to flush */
-    bool conn_shed;      /* beyond `connections`: its request is shed */
     bool conn_big_reads; /* the last buffer was filled: take a larger one next */
-    bool conn_held;      /* there is more to parse or to read, once answers have gone out */
-    bool conn_timed;     /* conn_deadline_ms is that of what it does now */
+    bool conn_timed : 1; /* conn_read_deadline_ms is that of the head or body that is coming now */
+    bool conn_kept : 1;  /* somebody still looks at it: closing it does not free it */
+    uint8_t conn_shed;   /* enum conn_shed */
     uint16_t conn_requests_n;
     uint32_t conn_deadline_ms; /* server_now_ms at which its list's time is over (wraps) */
-    uint32_t conn_idle_ms;     /* server_now_ms when it became idle */
+    uint32_t conn_read_deadline_ms;
+    union {
+        uint32_t conn_idle_ms;  /* server_now_ms when it became idle */
+        uint32_t conn_lingered; /* CONN_LINGER: octets dropped so far */
+        uint32_t conn_unsent;   /* CONN_WRITE: octets that the kernel held at the last look */
+    };
+    uint32_t conn_client; /* its place in the table of client addresses; 0: none */
     struct server *conn_server;
-    TAILQ_ENTRY(conn) conn_link;
+    TAILQ_ENTRY(conn) conn_link, conn_read_link;
     STAILQ_ENTRY(conn) conn_dirty_link;
     struct buf *conn_buf;              /* octets read and not parsed; NULL when there are none */
+    struct stub *conn_stub;            /* in place of the buffer: the beginning of a head that is slow in coming */
     struct request *conn_reading;      /* the request whose octets are coming, or that is held */
     struct request_list conn_requests; /* parsed and not sent, in order */
     struct out conn_out;               /* answers to send */
@@ -73,6 +96,7 @@ struct server_route {
     /* The whole of its usual answer, where that never changes but for the date (handler_fixed). */
     char *route_fixed, *route_fixed_date;
     uint32_t route_fixed_len;
+    char route_etag[19]; /* with its quotes; "": none */
 };
 
 #define SERVER_MAGIC 0x5e40e45eu
@@ -81,15 +105,18 @@ struct server_route {
 
 struct listener {
     int listener_fd;
+    bool listener_proxy; /* each connection begins with a PROXY header */
     struct server *listener_server;
     struct event listener_event;
 };
 
 struct server {
     unsigned magic;
-    bool server_public; /* counted in http.*; the admin server is not */
+    bool server_public;  /* counted in http.*; the admin server is not */
+    bool server_careful; /* draining, or requests are to be looked at: see careful.c */
     bool server_draining;
-    bool server_paused; /* accepting: descriptors or connections ran out */
+    bool server_cors;   /* somebody shares answers across origins */
+    bool server_paused; /* accepting: descriptors ran out */
     struct event_base *server_base;
     const struct conf *server_conf;
     struct conf_limits server_limits;
@@ -97,9 +124,18 @@ struct server {
     uint32_t
         server_timeouts_ms[CONN_STATES]; /* for IDLE: how often one is looked at, so that a request need not move it */
     uint32_t server_idle_ms;
+    uint32_t server_body_ms, server_body_looks, server_body_least; /* octets that must come between two looks */
     struct buffers *server_buffers;
-    struct slab *server_conns, *server_requests;
-    unsigned server_conns_max; /* `connections`; a few more are kept to shed politely */
+    struct slab *server_conns, *server_requests, *server_stubs;
+    struct clients *server_clients; /* NULL: not limited */
+    struct access *server_access;   /* NULL: not logged */
+    int server_reserve_fd;          /* given up for a moment to refuse a connection when there is no descriptor left */
+    uint32_t server_accept_told_ms, server_accept_untold; /* the last line about it, and pauses since */
+    /* The answer where there is no buffer for one. */
+    char server_emergency[1024], *server_emergency_date;
+    size_t server_emergency_len, server_emergency_body; /* octets: all of it, its body */
+    unsigned server_conns_max;                          /* `connections`; a few more are kept to shed politely: */
+    unsigned server_conns_all;
     struct router *server_router;
     struct exact *server_exact;
     struct http_memo *server_memo;
@@ -123,28 +159,61 @@ void server_clock(struct server *s);
 /* Once a second: writes the date anew. */
 void server_date(struct server *s);
 
-/* accept.c: takes over a listening socket; accepts until told not to. */
-void server_listen(struct server *s, int fd);
+/* accept.c: takes over a listening socket; accepts until told not to.  proxy: each connection begins with a PROXY
+ * header. */
+void server_listen(struct server *s, int fd, bool proxy);
 void server_accept_resume(struct server *s);
 /* Stops accepting; idle connections are closed, others after their answer. */
 void server_drain(struct server *s);
 
 /* conn.c */
-void conn_open(struct server *s, int fd, const struct sockaddr *peer, bool shed);
+void conn_open(const struct listener *l, int fd, const struct sockaddr *peer);
 /* Closes at once and abandons what runs. */
 void conn_close(struct conn *c);
 /* Something about the connection changed: it is looked at when the turn ends. */
 void conn_touch(struct conn *c);
 /* Ends the turn: sends, settles states, reads on where a connection was held.  True: there may be more to do. */
 bool server_flush(struct server *s);
+/* deadlines.c */
 /* Every tick: deadlines, the date. */
 void server_tick(struct server *s);
+/* The one place that moves a connection between lists.  In the same state the deadline stays. */
+void conn_move(struct conn *c, enum conn_state state);
+/* It makes progress in its state: the time begins anew. */
+void conn_again(struct conn *c);
+/* Starts and ends the time that a head or a body may take, as the connection now stands. */
+void conn_time_reading(struct conn *c);
+/* Takes it off the list of what is coming. */
+void conn_reads_stop(struct conn *c);
+
+/* stub.c: the octets of a head that did not come whole, in STUB_OCTETS of their own instead of a buffer and a request
+ * object.  stub_put takes them out of conn_buf if they are few enough; stub_take puts them into conn_buf, which is
+ * empty, and from there they are parsed again. */
+void stub_put(struct conn *c);
+void stub_take(struct conn *c);
+void stub_drop(struct conn *c);
+size_t stub_size(void);
+
+/* careful.c: how a request is run, with an eye on what server_careful stands for; `route` and `argument` as request_run
+ * found them. */
+enum handler_result request_careful(struct conn *c, struct request *r, int route, const struct slice *argument);
+/* Turns the first request of a connection away for which there is no place. */
+void request_turn_away(struct conn *c, struct request *r);
+/* The connection's address is known: enters it in the table.  False: it is to be closed without an answer. */
+bool conn_admit(struct conn *c);
+/* The PROXY header of the connection is in conn_buf.  True: it was taken out; false: more is to come, or the connection
+ * is on its way out. */
+bool conn_proxy_header(struct conn *c);
 
 /* The client has left, or will never get this answer: gives the request up; it is on no list any more. */
 void request_abandon(struct request *r);
 
-/* serve.c: parses what conn_buf holds and runs the requests in it. */
+/* serve.c: runs the handler of a route with the argument that its path was found with; -1: finds the route first. */
+enum handler_result request_dispatch(struct conn *c, struct request *r, int route, const struct slice *argument);
+/* Parses what conn_buf holds and runs the requests in it. */
 void conn_serve(struct conn *c);
+/* Whether a connection that is held (conn_held) still has to wait for the answers before it. */
+bool conn_waits(const struct conn *c);
 /* Makes room to read into: false when there is no buffer to be had, or none is wanted now. */
 bool conn_room(struct conn *c, char **to, size_t *room);
 /* n octets have been read to where conn_room said. */

@@ -1,16 +1,28 @@
 #include "worker/http/setup.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "conf/log.h"
+#include "worker/http/access.h"
+#include "worker/http/clients.h"
+#include "worker/http/cors.h"
 #include "worker/http/date.h"
 #include "worker/http/memo.h"
 #include "worker/http/respond.h"
+#include "worker/http/status.h"
 #include "worker/route/exact.h"
 
 #define LINGER_MS 2000u
+#define BODY_LOOK_MS 5000u /* a body is looked at about as often */
+#define ETAG_LEAST 128u    /* octets of a body below which telling that it has not changed saves nothing */
 
+static int server_extras(struct server *s, const struct server_config *config);
+static void server_emergency(struct server *s);
+static void route_etag(struct server_route *route);
 static void route_date(struct server_route *route, const char date[29]);
 static int route_fix(struct server_route *route);
 static int route_init(struct server *s, const struct server_config *config, unsigned i, char why[256]);
@@ -30,10 +42,14 @@ int server_init(struct server *s, const struct server_config *config, char why[2
     s->server_shed = config->config_conf->conf_shed;
     s->server_buffers = config->config_buffers;
     s->server_conns_max = config->config_connections;
+    s->server_conns_all = config->config_connections + config->config_spare;
+    s->server_reserve_fd = -1;
     s->server_idle_ms = t->timeout_idle_ms;
     s->server_timeouts_ms[CONN_IDLE] = t->timeout_idle_ms / 8 + 1;
     s->server_timeouts_ms[CONN_HEAD] = t->timeout_header_ms;
-    s->server_timeouts_ms[CONN_BODY] = t->timeout_body_ms;
+    s->server_body_looks = (t->timeout_body_ms + BODY_LOOK_MS - 1) / BODY_LOOK_MS;
+    s->server_timeouts_ms[CONN_BODY] = t->timeout_body_ms / s->server_body_looks;
+    s->server_body_least = (uint32_t)((uint64_t)t->timeout_body_rate * s->server_timeouts_ms[CONN_BODY] / 1000);
     s->server_timeouts_ms[CONN_WRITE] = t->timeout_write_ms;
     s->server_timeouts_ms[CONN_LINGER] = LINGER_MS;
     for (i = 0; i < CONN_STATES; i++)
@@ -42,15 +58,17 @@ int server_init(struct server *s, const struct server_config *config, char why[2
     for (i = 0; i < routes->conf_routes_n; i++)
         if (routes->conf_routes[i].route_params_n > s->server_values_max)
             s->server_values_max = routes->conf_routes[i].route_params_n;
-    s->server_conns = slab_new(sizeof(struct conn), (size_t)config->config_connections + config->config_spare);
+    s->server_conns = slab_new(sizeof(struct conn), s->server_conns_all);
+    s->server_stubs = slab_new(stub_size(), s->server_conns_all);
     s->server_requests = slab_new(sizeof(struct request) + s->server_values_max * sizeof(struct param_value),
                                   (size_t)config->config_connections + config->config_spare + config->config_requests);
     s->server_router = router_new(routes);
     s->server_exact = exact_new(routes);
     s->server_memo = calloc(1, sizeof(*s->server_memo));
     s->server_routes = calloc(routes->conf_routes_n + 1, sizeof(*s->server_routes));
-    if (s->server_conns == NULL || s->server_requests == NULL || s->server_router == NULL || s->server_exact == NULL ||
-        s->server_memo == NULL || s->server_routes == NULL) {
+    if (s->server_conns == NULL || s->server_stubs == NULL || s->server_requests == NULL || s->server_router == NULL ||
+        s->server_exact == NULL || s->server_memo == NULL || s->server_routes == NULL ||
+        server_extras(s, config) != 0) {
         (void)snprintf(why, 256, "out of memory");
         return -1;
     }
@@ -59,8 +77,63 @@ int server_init(struct server *s, const struct server_config *config, char why[2
             return -1;
     server_clock(s);
     s->server_now_ms = (uint32_t)(s->server_now_ns / 1000000u);
+    server_emergency(s);
     server_date(s);
     return 0;
+}
+
+/* What only some want, and only of the public server.  -1: out of memory. */
+static int server_extras(struct server *s, const struct server_config *config)
+{
+    const struct conf *conf = config->config_conf;
+
+    if (!config->config_public)
+        return 0;
+    s->server_reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (conf->conf_client.client_connections != 0 || conf->conf_client.client_rate != 0) {
+        s->server_clients = clients_new(&conf->conf_client, s->server_conns_all);
+        if (s->server_clients == NULL)
+            return -1;
+    }
+    if (log_access()) {
+        s->server_access = access_new(conf->conf_log.log_json);
+        if (s->server_access == NULL)
+            return -1;
+    }
+    s->server_cors = cors_wanted(conf);
+    s->server_careful = s->server_clients != NULL || s->server_access != NULL || s->server_cors;
+    return 0;
+}
+
+/* A shed without a buffer, a request or a route. */
+static void server_emergency(struct server *s)
+{
+    const struct conf_cors *cors = s->server_cors ? s->server_conf->conf_cors : NULL;
+    unsigned status = s->server_shed.shed_status;
+    struct respond respond = {.respond_status = status,
+                              .respond_retry_after = s->server_shed.shed_retry_after + 1,
+                              .respond_close = true,
+                              .respond_anonymous = !s->server_conf->conf_server_header,
+                              .respond_date = s->server_date};
+    char body[256] = "", *at = s->server_emergency;
+    char head[RESPOND_HEAD_MAX];
+    size_t date;
+
+    if (status >= 300) {
+        respond.respond_type = SLICE_LITERAL("application/problem+json");
+        (void)snprintf(body, sizeof(body),
+                       "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%u,\"detail\":\"the server is full\"}",
+                       http_status_reason(status).slice_p, status);
+    }
+    s->server_emergency_body = respond.respond_length = strlen(body);
+    (void)respond_template(head, &respond, &date);
+    at += respond_head(at, &respond);
+    if (cors != NULL)
+        at = stpcpy(at, cors->cors_any ? "Access-Control-Allow-Origin: *\r\n" : "Vary: Origin\r\n");
+    at = stpcpy(stpcpy(at, "\r\n"), body);
+    s->server_emergency_len = (size_t)(at - s->server_emergency);
+    AN(s->server_emergency_len < sizeof(s->server_emergency));
+    s->server_emergency_date = s->server_emergency + date;
 }
 
 void server_date(struct server *s)
@@ -72,6 +145,8 @@ void server_date(struct server *s)
         return;
     s->server_second = now;
     http_date(now, s->server_date);
+    if (s->server_emergency_date != NULL)
+        memcpy(s->server_emergency_date, s->server_date, sizeof(s->server_date));
     for (i = 0; i < s->server_routes_n; i++)
         route_date(&s->server_routes[i], s->server_date);
 }
@@ -107,6 +182,11 @@ void server_fini(struct server *s)
     router_free(&s->server_router);
     free(s->server_exact);
     free(s->server_memo);
+    clients_free(&s->server_clients);
+    access_free(&s->server_access);
+    if (s->server_reserve_fd >= 0)
+        close(s->server_reserve_fd);
+    slab_free(&s->server_stubs);
     slab_free(&s->server_conns);
     slab_free(&s->server_requests);
     buffers_free(&s->server_buffers);
@@ -123,7 +203,9 @@ static int route_init(struct server *s, const struct server_config *config, unsi
         .setup_route_index = i,
         .setup_pools = config->config_pools,
     };
-    struct respond respond = {.respond_status = conf->route_status, .respond_date = s->server_date};
+    struct respond respond = {.respond_status = conf->route_status,
+                              .respond_date = s->server_date,
+                              .respond_anonymous = !config->config_conf->conf_server_header};
     char head[RESPOND_HEAD_MAX];
     size_t date;
 
@@ -136,6 +218,13 @@ static int route_init(struct server *s, const struct server_config *config, unsi
     AN(route->route_handler->handler_abi == HANDLER_ABI);
     if (conf->route_content_type != NULL)
         respond.respond_type = (struct slice){conf->route_content_type, strlen(conf->route_content_type)};
+    if (route->route_handler->handler_new(&setup, &route->route_state, why) != 0)
+        return -1;
+    s->server_routes_n = i + 1;
+    if (conf->route_method == METHOD_GET && conf->route_status == 200 && route->route_handler->handler_fixed != NULL) {
+        route_etag(route);
+        respond.respond_etag = (struct slice){route->route_etag, strlen(route->route_etag)};
+    }
     if (!respond_is_bodiless(conf->route_status)) {
         route->route_head_len = (uint32_t)respond_template(head, &respond, &date);
         route->route_head = malloc(route->route_head_len);
@@ -148,16 +237,25 @@ static int route_init(struct server *s, const struct server_config *config, unsi
         if (route->route_head_len + 24 <= REQUEST_HEAD_ROOM)
             route->route_status = (uint16_t)conf->route_status;
     }
-    if (route->route_handler->handler_new(&setup, &route->route_state, why) != 0) {
-        free(route->route_head);
-        return -1;
-    }
-    s->server_routes_n = i + 1;
     if (route->route_handler->handler_fixed != NULL && route->route_status != 0 && route_fix(route) != 0) {
         (void)snprintf(why, 256, "out of memory");
         return -1;
     }
     return 0;
+}
+
+/* A strong validator of a fixed answer: its octets' hash (FNV-1a). */
+static void route_etag(struct server_route *route)
+{
+    struct slice body = route->route_handler->handler_fixed(route->route_state);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    size_t i;
+
+    if (body.slice_len <= ETAG_LEAST)
+        return;
+    for (i = 0; i < body.slice_len; i++)
+        hash = (hash ^ (unsigned char)body.slice_p[i]) * UINT64_C(0x100000001b3);
+    (void)snprintf(route->route_etag, sizeof(route->route_etag), "\"%016llx\"", (unsigned long long)hash);
 }
 
 /* Makes the whole answer ready; a large one is left to the handler, it is not worth it. */

@@ -1,0 +1,94 @@
+"""Cross-origin resource sharing, as browsers expect it."""
+from client import Client, problem
+
+SETTINGS = """
+workers = 1;
+limits = { body_bytes = 100; };
+cors = { origins = [ "https://app.example", "http://localhost:3000" ]; expose = [ "etag", "x-total" ]; credentials = true; };
+"""
+ROUTES = r"""
+  { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
+  { method = "PUT";  path = "/items/{id}"; sql = "SELECT $1::int"; params = [ "path.id" ]; result = "value"; },
+  { method = "GET";  path = "/items/{id}"; sql = "SELECT $1::int"; params = [ "path.id" ]; result = "value"; },
+  { method = "GET";  path = "/open"; text = "open"; cors = { origins = [ "*" ]; methods = [ "GET" ]; headers = [ "x-a" ]; max_age = 5; }; },
+  { method = "GET";  path = "/closed"; text = "closed"; cors = {}; }
+"""
+APP = "https://app.example"
+
+
+def fields(answer):
+    return {name: value for name, value in answer.fields if name.startswith("access-control-") or name == "vary"}
+
+
+def test_simple_requests(client):
+    answer = client.get("/pipeline", Origin=APP)
+    assert answer.body == b"ok"
+    assert fields(answer) == {"access-control-allow-origin": APP, "access-control-allow-credentials": "true",
+                              "access-control-expose-headers": "etag, x-total", "vary": "Origin"}
+    assert fields(client.get("/items/5", Origin=APP))["access-control-allow-origin"] == APP
+    assert fields(client.get("/items/5", Origin="http://localhost:3000"))["access-control-allow-origin"] == \
+        "http://localhost:3000"
+    # Others get the answer, which their browser will not show; caches are told in any case.
+    for origin in ("https://evil.example", "https://app.example.evil", "null", "HTTPS://app.example"):
+        answer = client.get("/pipeline", Origin=origin)
+        assert answer.body == b"ok" and fields(answer) == {"vary": "Origin"}
+    assert fields(client.get("/pipeline")) == {"vary": "Origin"}
+    answer = client.request("HEAD", "/pipeline", headers={"Origin": APP})
+    assert fields(answer)["access-control-allow-origin"] == APP
+
+
+def test_preflight(client):
+    answer = client.request("OPTIONS", "/items/5", headers={
+        "Origin": APP, "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "content-type, x-y"})
+    assert answer.status == 204
+    found = fields(answer)
+    assert found["access-control-allow-origin"] == APP
+    assert set(found["access-control-allow-methods"].split(", ")) == {"GET", "HEAD", "PUT", "OPTIONS"}
+    assert found["access-control-allow-headers"] == "content-type, x-y"
+    assert found["access-control-allow-credentials"] == "true"
+    assert found["access-control-max-age"] == "600"
+    assert found["vary"] == "Origin"
+    answer = client.request("OPTIONS", "/items/5", headers={
+        "Origin": "https://evil.example", "Access-Control-Request-Method": "PUT"})
+    assert answer.status == 204 and fields(answer) == {"vary": "Origin"}
+    # A plain OPTIONS is what it was.
+    answer = client.request("OPTIONS", "/items/5")
+    assert answer.status == 204 and "PUT" in answer.get("allow")
+    problem(client.request("OPTIONS", "/nowhere", headers={"Origin": APP, "Access-Control-Request-Method": "PUT"}), 404)
+
+
+def test_routes_of_their_own(client):
+    answer = client.get("/open", Origin="https://anybody.example")
+    assert fields(answer) == {"access-control-allow-origin": "*"}
+    answer = client.request("OPTIONS", "/open", headers={"Origin": "https://a", "Access-Control-Request-Method": "GET"})
+    assert fields(answer) == {"access-control-allow-origin": "*", "access-control-allow-methods": "GET",
+                              "access-control-allow-headers": "x-a", "access-control-max-age": "5"}
+    assert fields(client.get("/closed", Origin=APP)) == {}
+    answer = client.request("OPTIONS", "/closed", headers={"Origin": APP, "Access-Control-Request-Method": "GET"})
+    assert answer.status == 204 and fields(answer) == {"vary": "Origin"} or fields(answer) != {}
+
+
+def test_errors_are_shown_too(shared):
+    for method, target, body, status in (("GET", "/nowhere", None, 404), ("GET", "/items/x", None, 400),
+                                         ("POST", "/pipeline", b"", 405), ("PUT", "/items/1", b"x" * 200, 413)):
+        with Client(shared.port) as client:
+            answer = client.request(method, target, body, {"Origin": APP})
+            problem(answer, status)
+            assert fields(answer)["access-control-allow-origin"] == APP, target
+
+
+def test_sheds_are_shown_too(server):
+    running = server(ROUTES, pools='pools = ( { name = "p"; conninfo = "host=/nowhere"; } );', settings=SETTINGS,
+                     wait="/live")
+    with Client(running.port) as client:
+        answer = client.get("/items/1", Origin=APP)
+        problem(answer, 503)
+        assert fields(answer)["access-control-allow-origin"] == APP
+
+
+def test_off_by_default(server):
+    running = server('{ method = "GET"; path = "/pipeline"; text = "ok"; }', pools="")
+    with Client(running.port) as client:
+        assert fields(client.get("/pipeline", Origin=APP)) == {}
+        answer = client.request("OPTIONS", "/pipeline", headers={"Origin": APP, "Access-Control-Request-Method": "GET"})
+        assert answer.status == 204 and fields(answer) == {}

@@ -1,0 +1,142 @@
+#include "worker/http/cors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/http/octet.h"
+
+#define METHODS_TEXT_MAX 64u /* all of them with commas */
+
+static const struct conf_cors *cors_of(const struct request *r);
+static bool cors_allows(const struct conf_cors *cors, struct slice origin);
+static bool cors_origin(struct request *r, const struct conf_cors *cors);
+static void add(struct request *r, const char *name, const char *value);
+static const char *methods_text(unsigned methods, char text[METHODS_TEXT_MAX]);
+static bool names_are_plain(struct slice names);
+
+bool cors_wanted(const struct conf *conf)
+{
+    unsigned i;
+
+    for (i = 0; i < conf->conf_routes_n; i++)
+        if (conf->conf_routes[i].route_cors != NULL)
+            return true;
+    return conf->conf_cors != NULL;
+}
+
+bool cors_preflight(struct request *r)
+{
+    const struct http_request *rq = &r->req_http;
+    const struct server *s = r->req_server;
+    const struct conf_cors *cors = s->server_conf->conf_cors;
+    char methods[METHODS_TEXT_MAX], age[16];
+    struct slice origin, method, names;
+    struct route_match m, allow;
+    unsigned wanted = 0;
+
+    if (rq->rq_method != METHOD_OPTIONS || rq->rq_path.slice_p[0] == '*' ||
+        !http_field_find(rq, "origin", 6, NULL, &origin) ||
+        !http_field_find(rq, "access-control-request-method", 29, NULL, &method))
+        return false;
+    while (wanted < METHODS_ROUTABLE &&
+           !slice_eq(method, (struct slice){conf_method_name((enum conf_method)wanted),
+                                            strlen(conf_method_name((enum conf_method)wanted))}))
+        wanted++;
+    router_match(s->server_router, METHODS_ROUTABLE, rq->rq_path, &allow); /* of no method: says which there are */
+    if (allow.match_allow == 0 || allow.match_bad != NULL)
+        return false;
+    if (wanted < METHODS_ROUTABLE) {
+        router_match(s->server_router, wanted, rq->rq_path, &m);
+        if (m.match_route >= 0)
+            cors = s->server_routes[m.match_route].route_conf->route_cors;
+    }
+    if (cors == NULL)
+        return false;
+    r->req_dressed = true;
+    r->req_status = 204;
+    r->req_allow = (uint16_t)allow.match_allow;
+    if (!cors_origin(r, cors))
+        return true;
+    add(r, "Access-Control-Allow-Methods",
+        methods_text(cors->cors_methods != 0 ? cors->cors_methods : allow.match_allow, methods));
+    if (cors->cors_headers != NULL)
+        add(r, "Access-Control-Allow-Headers", cors->cors_headers);
+    else if (http_field_find(rq, "access-control-request-headers", 30, NULL, &names) && names_are_plain(names))
+        request_field(r, SLICE_LITERAL("Access-Control-Allow-Headers"), names);
+    (void)snprintf(age, sizeof(age), "%u", cors->cors_max_age);
+    add(r, "Access-Control-Max-Age", age);
+    return true;
+}
+
+void cors_dress(struct request *r)
+{
+    const struct conf_cors *cors = cors_of(r);
+
+    if (cors == NULL || r->req_dressed)
+        return;
+    r->req_dressed = true;
+    if (cors_origin(r, cors) && cors->cors_expose != NULL)
+        add(r, "Access-Control-Expose-Headers", cors->cors_expose);
+}
+
+static const struct conf_cors *cors_of(const struct request *r)
+{
+    return r->req_route != NULL ? r->req_route->route_conf->route_cors : r->req_server->server_conf->conf_cors;
+}
+
+/* Says who may read the answer.  False: this origin may not, or there is none. */
+static bool cors_origin(struct request *r, const struct conf_cors *cors)
+{
+    struct slice origin;
+
+    if (cors->cors_any) {
+        add(r, "Access-Control-Allow-Origin", "*");
+        return true;
+    }
+    add(r, "Vary", "Origin"); /* whoever asks: a cache must not give this answer to another */
+    if (!http_field_find(&r->req_http, "origin", 6, NULL, &origin) || !cors_allows(cors, origin))
+        return false;
+    request_field(r, SLICE_LITERAL("Access-Control-Allow-Origin"), origin);
+    if (cors->cors_credentials)
+        add(r, "Access-Control-Allow-Credentials", "true");
+    return true;
+}
+
+static bool cors_allows(const struct conf_cors *cors, struct slice origin)
+{
+    unsigned i;
+
+    for (i = 0; i < cors->cors_origins_n; i++)
+        if (slice_eq(origin, (struct slice){cors->cors_origins[i], strlen(cors->cors_origins[i])}))
+            return true;
+    return false;
+}
+
+static void add(struct request *r, const char *name, const char *value)
+{
+    request_field(r, (struct slice){name, strlen(name)}, (struct slice){value, strlen(value)});
+}
+
+static const char *methods_text(unsigned methods, char text[METHODS_TEXT_MAX])
+{
+    size_t n = 0;
+    unsigned m;
+
+    text[0] = '\0';
+    for (m = 0; m < METHODS_ROUTABLE; m++)
+        if (methods >> m & 1)
+            n += (size_t)snprintf(text + n, METHODS_TEXT_MAX - n, "%s%s", n > 0 ? ", " : "",
+                                  conf_method_name((enum conf_method)m));
+    return text;
+}
+
+/* A list of field names, and nothing that should not come back in an answer. */
+static bool names_are_plain(struct slice names)
+{
+    size_t i;
+
+    for (i = 0; i < names.slice_len; i++)
+        if (!octet_is(names.slice_p[i], OCTET_TOKEN) && names.slice_p[i] != ',' && names.slice_p[i] != ' ')
+            return false;
+    return names.slice_len > 0;
+}
