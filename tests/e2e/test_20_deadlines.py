@@ -35,14 +35,14 @@ def dribble(client, octets, pause=0.1):
 def test_dribbling_head_while_a_query_runs(shared):
     """The query's answer neither gives the head more time nor is lost by its end."""
     with Client(shared.port) as client:
-        client.send("GET /slow?s=2 HTTP/1.1\r\nHost: x\r\n\r\nGET /pipeline HTTP/1.1\r\n")
+        client.send("GET /slow?s=4 HTTP/1.1\r\nHost: x\r\n\r\nGET /pipeline HTTP/1.1\r\n")
         before = shared.total("timeout.header")
         began = time.monotonic()
         for octet in "X-Drip: " + "x" * 11:
             client.send(octet)
             time.sleep(0.1)
         until(lambda: shared.total("timeout.header") == before + 1, 3)
-        assert time.monotonic() - began < 1.95          # while the query still runs
+        assert time.monotonic() - began < 3.9           # while the query still runs
         assert client.read().body == b"1"
         problem(client.read(), 408)
         assert client.closes()

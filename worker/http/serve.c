@@ -25,8 +25,7 @@ static void conn_no_buffers(struct conn *c);
 static void request_run(struct conn *c, struct request *r);
 static enum handler_result request_find(struct conn *c, struct request *r) __attribute__((noinline));
 static inline enum handler_result request_handle(struct request *r, int route, const struct slice *args);
-static void request_start(struct conn *c, struct request *r, int route, const struct slice *argument)
-    __attribute__((noinline));
+static inline void request_start(struct conn *c, struct request *r, int route, const struct slice *argument);
 static inline bool request_fixed(struct conn *c, struct request *r, const struct server_route *route);
 
 bool conn_room(struct conn *c, char **to, size_t *room)
@@ -430,7 +429,7 @@ static void request_run(struct conn *c, struct request *r)
 }
 
 /* One that its handler is to be asked about. */
-static void request_start(struct conn *c, struct request *r, int route, const struct slice *argument)
+static inline void request_start(struct conn *c, struct request *r, int route, const struct slice *argument)
 {
     struct server *s = c->conn_server;
 
