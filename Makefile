@@ -2,7 +2,8 @@
 # PostgreSQL, `make test` runs everything that CI runs.  `make help` lists the rest.
 #
 # Variants go to folders of their own: ASAN=1 UBSAN=1 (sanitizers), POISON=1 (buffers that were given back are
-# overwritten), NOFREE=1 (free() does nothing: what remains is what was allocated).  CC=clang works; V=1 shows commands.
+# overwritten), NOFREE=1 (free() does nothing: what remains is what was allocated), PLANT=1 (leaks to be found by the
+# profiling harnesses), TSAN=1.  CC=clang works; V=1 shows commands.
 
 VERSION := 0.1.0
 
@@ -20,7 +21,7 @@ Q          := $(if $(V),,@)
 
 # --- where to -------------------------------------------------------------------------------------------------------
 
-B ?= build$(if $(ASAN),-asan)$(if $(UBSAN),-ubsan)$(if $(NOFREE),-nofree)$(if $(ASAN),,$(if $(POISON),-poison))
+B ?= build$(if $(ASAN),-asan)$(if $(UBSAN),-ubsan)$(if $(TSAN),-tsan)$(if $(PLANT),-plant)$(if $(NOFREE),-nofree)$(if $(ASAN),,$(if $(POISON),-poison))
 
 # --- what with ------------------------------------------------------------------------------------------------------
 
@@ -51,19 +52,19 @@ WARN += -Wvla                   # the stack's size is known
 WARN += -Wimplicit-fallthrough  # falling through a case is said
 ifeq ($(findstring clang,$(CC)),)
 WARN += -Wduplicated-cond -Wlogical-op  # copies that were meant to be changed
-ifeq ($(ASAN)$(UBSAN),)
+ifeq ($(ASAN)$(UBSAN)$(TSAN),)
 WARN += -Wnull-dereference      # along the optimizer's paths; the sanitizers' own checks mislead it
 endif
 endif
 
-CPPFLAGS := -I. -D_GNU_SOURCE -DVANILLA_VERSION='"$(VERSION)"' $(if $(NOFREE),-DNOFREE) \
+CPPFLAGS := -I. -D_GNU_SOURCE -DVANILLA_VERSION='"$(VERSION)"' $(if $(NOFREE),-DNOFREE) $(if $(PLANT),-DVANILLA_PLANT) \
             $(if $(ASAN)$(POISON),-DVANILLA_POISON) $(shell pkg-config --cflags $(MODULES) 2>/dev/null)
 CFLAGS   := -std=gnu11 -O2 -g $(WARN)
 LDFLAGS  :=
 # The request path runs through many small files: in a release build the compiler sees all of them at once, and may inline.
 INLINE   := --param max-inline-insns-auto=300 --param inline-unit-growth=300 --param large-function-growth=1000 \
             --param inline-min-speedup=2 --param max-inline-insns-single=2000
-LTO      := $(if $(ASAN)$(UBSAN)$(POISON),,$(if $(findstring clang,$(CC)),,-O3 -flto=auto -ffat-lto-objects $(INLINE)))
+LTO      := $(if $(ASAN)$(UBSAN)$(TSAN)$(POISON)$(NOFREE)$(PLANT),,$(if $(findstring clang,$(CC)),,-O3 -flto=auto -ffat-lto-objects $(INLINE)))
 NOLTO    := $(if $(LTO),-fno-lto)# for the many small programs, which would take long to link
 LIBS     := $(shell pkg-config --libs $(MODULES) 2>/dev/null)
 
@@ -77,7 +78,7 @@ ifeq ($(ASAN),)
 CPPFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2  # AddressSanitizer checks the same, with the real sizes
 endif
 
-SANITIZE := $(if $(ASAN),-fsanitize=address) $(if $(UBSAN),-fsanitize=undefined -fno-sanitize-recover=undefined)
+SANITIZE := $(if $(ASAN),-fsanitize=address) $(if $(TSAN),-fsanitize=thread) $(if $(UBSAN),-fsanitize=undefined -fno-sanitize-recover=undefined)
 ifneq ($(strip $(SANITIZE)),)
 CFLAGS  += $(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += $(SANITIZE)
@@ -173,9 +174,15 @@ load: $(B)/load
 $(B)/load: $(B)/obj/tests/profile/load.o
 	$(Q)$(CC) $(CFLAGS) $(NOLTO) $(LDFLAGS) -o $@ $^
 
-# Figures and their limits: what a request allocates, how many instructions it takes, what an idle connection costs.
-profile-allocs: all load
-	$(Q)VANILLA_BIN=$(B) tests/profile/steady_allocs.py
+# Preloaded into what runs under callgrind, to begin when the warm-up is over.
+$(B)/switch.so: tests/profile/switch.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(WARN) -std=gnu11 -O2 -g -fPIC -shared -o $@ $<
+
+# What is claimed about memory, measured; tests/profile/README.md tells how.  ARGS="--shapes churn --json" goes to the script.
+profilers: load $(B)/switch.so
+profile-allocs: all profilers
+	$(Q)VANILLA_BIN=$(B) tests/profile/allocs.py $(ARGS)
 profile-instructions: all load
 	$(Q)VANILLA_BIN=$(B) tests/profile/instructions.py
 profile-memory: all load

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "shm/stats.h"
+#include "worker/mem/plant.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define ALLOC_HOOKS 1
@@ -31,6 +32,9 @@ _Static_assert(STAT_alloc_connect == STAT_alloc_start + ALLOC_CONNECT &&
                "counters.def lists alloc.* in the order of enum alloc_scope");
 
 enum alloc_scope alloc_scope_now = ALLOC_START;
+#ifdef VANILLA_PLANT
+void *volatile plant_last;
+#endif
 
 static bool alloc_is_ready, alloc_traps;
 
