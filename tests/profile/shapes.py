@@ -67,7 +67,7 @@ class Reconnect(Shape):
             n = requests * (part + 1) // self.CUTS - requests * part // self.CUTS
             cut = threading.Thread(target=cluster.sql, kwargs={"database": "postgres", "script":
                                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vanilla';"})
-            before = sum(pool["connects"] for pool in pools(running))
+            before = sum(pool["connects"] for pool in running.stats()["pools"])
             cut.start()
             try:
                 for status, times in super().drive(running, cluster, target, n).items():
@@ -76,7 +76,7 @@ class Reconnect(Shape):
                 cut.join()
             deadline = time.monotonic() + 20
             while True:
-                now = pools(running)
+                now = running.stats()["pools"]
                 wanted = sum(pool["connections"] for pool in now)
                 if sum(pool["connects"] for pool in now) >= before + wanted and all(pool["up"] == pool["connections"] for pool in now):
                     break
@@ -84,10 +84,6 @@ class Reconnect(Shape):
                     raise RuntimeError("the pools did not come back:\n" + running.log()[-3000:])
                 time.sleep(0.05)
         return statuses
-
-
-def pools(running):
-    return [{name.replace("pool.", ""): value for name, value in {**pool, **pool.get("counters", {})}.items()} for pool in running.stats()["pools"]]
 
 
 SHAPES = {shape.name: shape for shape in (
