@@ -16,6 +16,7 @@ SBINDIR    ?= $(PREFIX)/sbin
 BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 Q          := $(if $(V),,@)
 .DEFAULT_GOAL := all
 
@@ -99,7 +100,7 @@ UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/unit/%,$(UNIT))
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ))
 
 .PHONY: all deps run test quick unit fuzz fuzz-corpus fuzzers load lint format check-format analyze profile-allocs profile-instructions \
-        profile-memory install clean help FORCE
+        profile-rss profile-plants profile-memory profilers asan tsan valgrind heaptrack massif helgrind install clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -125,9 +126,9 @@ $(B)/obj/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LTO) -MMD -MP -c -o $@ $<
 
 # cmocka's assertions do not tell the compiler that they do not return.
-$(B)/obj/tests/unit/%.o: CFLAGS += -Wno-null-dereference
+$(B)/obj/tests/unit/%.o: private CFLAGS += -Wno-null-dereference
 # Tests are compiled as they are written: no hot paths here, and their fixed inputs would make the inliner's warnings foolish.
-$(B)/obj/tests/%.o: LTO :=
+$(B)/obj/tests/%.o: private LTO :=
 
 # Other flags or another compiler: everything anew.
 $(B)/flags: FORCE
@@ -185,8 +186,32 @@ profile-allocs: all profilers
 	$(Q)VANILLA_BIN=$(B) tests/profile/allocs.py $(ARGS)
 profile-instructions: all load
 	$(Q)VANILLA_BIN=$(B) tests/profile/instructions.py
-profile-memory: all load
-	$(Q)VANILLA_BIN=$(B) tests/profile/idle_connections.py
+profile-rss: all profilers
+	$(Q)tests/profile/rss.py $(ARGS)
+profile-plants: all profilers
+	$(Q)tests/profile/plants.py $(ARGS)
+# `make profile-memory messages`: one part of it.
+profile-memory: all profilers
+	$(Q)VANILLA_BIN=$(B) tests/profile/memory.py $(filter connections messages stability all,$(MAKECMDGOALS)) $(ARGS)
+ifneq ($(filter profile-memory,$(MAKECMDGOALS)),)
+.PHONY: connections messages stability
+connections messages stability: profile-memory
+	@:
+endif
+
+# Other people's tools, with the recipe for each: tests/profile/README.md has their caveats.
+$(B)/counters_threads: $(B)/obj/tests/profile/counters_threads.o $(call objects,$(SHARED))
+	$(Q)$(CC) $(CFLAGS) $(NOLTO) $(LDFLAGS) -o $@ $^ -pthread
+asan:
+	$(Q)$(MAKE) --no-print-directory ASAN=1 UBSAN=1 all
+	$(Q)tests/deps.sh test
+	$(Q)VANILLA_BIN=build-asan-ubsan /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/e2e
+tsan:
+	$(Q)$(MAKE) --no-print-directory TSAN=1 build-tsan/counters_threads
+	$(Q)TSAN_OPTIONS=halt_on_error=1 setarch -R build-tsan/counters_threads $(ARGS)
+valgrind heaptrack massif helgrind: all profilers $(B)/counters_threads
+	$(Q)tests/deps.sh profile
+	$(Q)VANILLA_BIN=$(B) tests/profile/tools.py $@ $(ARGS)
 
 lint:
 	$(Q)tests/run/lint.py
@@ -234,11 +259,13 @@ install: all
 	sed -e 's|/usr/local/sbin/|$(SBINDIR)/|g' -e 's|/usr/local/bin/|$(BINDIR)/|g' -e 's|/etc/vanilla/|$(SYSCONFDIR)/vanilla/|g' \
 	    conf/vanilla.service >$(DESTDIR)$(UNITDIR)/vanilla.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/vanilla.service
+	install -D -m 644 conf/vanilla.sysusers $(DESTDIR)$(SYSUSERSDIR)/vanilla.conf
 
 clean:
 	rm -rf build build-*
 
 help:
 	@echo 'all run test quick unit lint fuzz fuzz-corpus analyze format check-format deps install clean'
-	@echo 'profile-allocs profile-instructions profile-memory'
-	@echo 'ASAN=1 UBSAN=1 POISON=1 NOFREE=1 CC=clang V=1 | run: PORT= ADMIN_PORT= ROWS= | fuzz: TIME= | install: DESTDIR= PREFIX='
+	@echo 'profile-allocs profile-rss profile-memory [connections|messages|stability] profile-plants profile-instructions'
+	@echo 'asan tsan valgrind heaptrack massif helgrind'
+	@echo 'ASAN=1 UBSAN=1 TSAN=1 POISON=1 NOFREE=1 PLANT=1 CC=clang V=1 | run: PORT= ADMIN_PORT= ROWS= | fuzz: TIME= | install: DESTDIR= PREFIX='

@@ -108,7 +108,7 @@ static inline bool memo_head_find(struct http_memo *memo, struct http_parser *p,
     const struct memo_head *h = &memo->memo_heads[len % MEMO_HEADS];
     ptrdiff_t by = base - h->head_octets;
 
-    if (h->head_len != len || memcmp(h->head_octets, base, len) != 0)
+    if (h->head_len != len || len == 0 || memcmp(h->head_octets, base, len) != 0)
         return false;
     *p = h->head_parser;
     *rq = h->head_request;
