@@ -22,7 +22,7 @@ Q          := $(if $(V),,@)
 
 # --- where to -------------------------------------------------------------------------------------------------------
 
-B ?= build$(if $(ASAN),-asan)$(if $(UBSAN),-ubsan)$(if $(TSAN),-tsan)$(if $(PLANT),-plant)$(if $(NOFREE),-nofree)$(if $(ASAN),,$(if $(POISON),-poison))
+B ?= build$(if $(ASAN),-asan)$(if $(UBSAN),-ubsan)$(if $(TSAN),-tsan)$(if $(PLANT),-plant)$(if $(NOFREE),-nofree)$(if $(LIBC_MALLOC),-libcmalloc)$(if $(ASAN),,$(if $(POISON),-poison))
 
 # --- what with ------------------------------------------------------------------------------------------------------
 
@@ -59,13 +59,14 @@ endif
 endif
 
 CPPFLAGS := -I. -D_GNU_SOURCE -DVANILLA_VERSION='"$(VERSION)"' $(if $(NOFREE),-DNOFREE) $(if $(PLANT),-DVANILLA_PLANT) \
+            $(if $(LIBC_MALLOC),-DVANILLA_LIBC_MALLOC) \
             $(if $(ASAN)$(POISON),-DVANILLA_POISON) $(shell pkg-config --cflags $(MODULES) 2>/dev/null)
 CFLAGS   := -std=gnu11 -O2 -g $(WARN)
 LDFLAGS  :=
 # The request path runs through many small files: in a release build the compiler sees all of them at once, and may inline.
 INLINE   := --param max-inline-insns-auto=300 --param inline-unit-growth=300 --param large-function-growth=1000 \
             --param inline-min-speedup=2 --param max-inline-insns-single=2000
-LTO      := $(if $(ASAN)$(UBSAN)$(TSAN)$(POISON)$(NOFREE)$(PLANT),,$(if $(findstring clang,$(CC)),,-O3 -flto=auto -ffat-lto-objects $(INLINE)))
+LTO      := $(if $(ASAN)$(UBSAN)$(TSAN)$(POISON)$(NOFREE)$(PLANT)$(LIBC_MALLOC),,$(if $(findstring clang,$(CC)),,-O3 -flto=auto -ffat-lto-objects $(INLINE)))
 NOLTO    := $(if $(LTO),-fno-lto)# for the many small programs, which would take long to link
 LIBS     := $(shell pkg-config --libs $(MODULES) 2>/dev/null)
 

@@ -16,11 +16,13 @@
 
 static struct sample sample;
 static uint64_t turns = 200000;
-static volatile int writer_done; /* by __atomic only */
+static pthread_mutex_t writer_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool writer_done; /* under the lock, which nothing else is */
 
 static void *writer_run(void *unused);
 static void *mapping_run(void *unused);
 static void *copies_run(void *unused);
+static bool is_done(void);
 static bool look(const struct segment *s, uint64_t last[4]);
 
 int main(int argc, char **argv)
@@ -69,7 +71,9 @@ static void *writer_run(void *unused)
         if (n % 1024 == 0)
             segment_heartbeat(sample.sample_segment, 0, n + 1);
     }
-    __atomic_store_n(&writer_done, 1, __ATOMIC_RELEASE);
+    AZ(pthread_mutex_lock(&writer_lock));
+    writer_done = true;
+    AZ(pthread_mutex_unlock(&writer_lock));
     return unused;
 }
 
@@ -79,7 +83,7 @@ static void *mapping_run(void *unused)
     uint64_t last[4] = {0};
 
     (void)unused;
-    while (!__atomic_load_n(&writer_done, __ATOMIC_ACQUIRE))
+    while (!is_done())
         AN(look(sample.sample_segment, last));
     return unused;
 }
@@ -92,7 +96,7 @@ static void *copies_run(void *unused)
     char why[256];
 
     (void)unused;
-    while (!__atomic_load_n(&writer_done, __ATOMIC_ACQUIRE)) {
+    while (!is_done()) {
         struct segment *copy = segment_open(sample.sample_path, &error, why, sizeof why);
 
         AN(copy != NULL);
@@ -100,6 +104,16 @@ static void *copies_run(void *unused)
         segment_close(&copy);
     }
     return unused;
+}
+
+static bool is_done(void)
+{
+    bool done;
+
+    AZ(pthread_mutex_lock(&writer_lock));
+    done = writer_done;
+    AZ(pthread_mutex_unlock(&writer_lock));
+    return done;
 }
 
 /* No figure goes back. */

@@ -97,7 +97,7 @@ __attribute__((constructor)) static void hooks_install(void)
     (void)__sanitizer_install_malloc_and_free_hooks(hook_malloc, hook_free);
 }
 
-#else
+#elif !defined(VANILLA_LIBC_MALLOC) /* for tools that put themselves in the library's place */
 
 /* The C library's own, under the names that it keeps for whoever replaces the public ones. */
 extern void *__libc_malloc(size_t);
