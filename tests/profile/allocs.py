@@ -88,11 +88,11 @@ def judge(verdict, found, limit):
         if name != "reconnect":
             verdict.at_most("%s: allocations per request (callgrind)" % name,
                             sum(site["calls"] for site in found["sites"]) / found["requests"], limit)
-        # The one holds the other to account: the counters see the heap's calls and not those of the kernel.
+        # The one (vanillactl allocs) holds the other to account: the counters see the heap's calls and not those of the kernel.
         verdict.holds("%s: callgrind counted %d heap allocations, the live counters %d"
                       % (name, found["heap"], counted["steady"] + counted["connect"]),
                       abs(found["heap"] - counted["steady"] - counted["connect"]) <= 0.01 * found["heap"])
-    verdict.at_most("%s: alloc.steady per request (live counters%s)" % (name, "" if source == "live" else ", same run"),
+    verdict.at_most("%s: alloc.steady per request (vanillactl allocs%s)" % (name, "" if source == "live" else ", same run"),
                     counted["steady"] / max(counted["requests"], 1), limit)
     if name == "churn":
         verdict.at_most("churn: alloc.steady per client connection (%s)" % source,

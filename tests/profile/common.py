@@ -2,7 +2,9 @@
 import contextlib
 import json
 import os
+import re
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +13,16 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(TOP, "tests", "e2e"))
 from cluster import Cluster, temporary_folder  # noqa: E402,F401
 from process import Vanilla, build_folder  # noqa: E402
+
+
+
+def end(_number, _frame):
+    raise KeyboardInterrupt
+
+
+# Whatever ends a harness, it cleans up: each server, cluster and folder is a `with`.
+for each in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(each, end)
 
 # Few connections and slots, so that `concurrent` has more clients than these can serve: 8 in flight, 64 wait, others are shed.
 CONF = r"""
@@ -111,14 +123,12 @@ def resident_bytes(pid):
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-HEAP_SCOPES = ("http", "pg", "event", "other")
-
-
 def live(running):
-    """The live figures that matter here."""
-    total = running.stats()["total"]
-    return {"requests": total["http.requests"], "accepted": total["http.accepted"], "steady": total["alloc.steady"],
-            "connect": total["alloc.connect"]}
+    """What `vanillactl allocs` shows, and how many connections there were."""
+    text = running.ctl("allocs")
+    calls = {scope: int(number) for scope, number in re.findall(r"^(\w+) +(\d+) ", text, re.M)}
+    return {"requests": int(re.search(r"^requests +(\d+)", text, re.M).group(1)), "accepted": running.total("http.accepted"),
+            "steady": calls["steady"], "connect": calls["connect"]}
 
 
 def difference(after, before):
