@@ -5,6 +5,7 @@ import glob
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -87,43 +88,46 @@ def massif(verdict, requests):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+HEAPTRACK = "/usr/lib/heaptrack"
+
+
 def heaptrack(verdict, requests):
-    """Attached to a worker that is warm.  (Started with the server it would see the master, end with the fork, and count
-    start-up as if it were requests.)"""
+    """Put into a worker that is warm, and taken out again.  (Started with the server it would watch the master, lose the
+    worker at the fork, and count start-up as if it were requests; it needs a build that leaves malloc to the library.)"""
     make("LIBC_MALLOC=1", "build-libcmalloc/vanilla", "build-libcmalloc/vanillactl")
     folder = temporary_folder("vanilla-e2e-heaptrack-")
     os.chmod(folder, 0o777)
+    shapes = [SHAPES[name] for name in ("concurrent", "churn", "mixed", "reconnect")]
+    raw, kept = folder + "/raw", os.path.join(TOP, "build", "profile", "heaptrack.gz")
     try:
-        with database() as cluster, build("build-libcmalloc"), server(cluster) as running:
+        environment = {"LD_PRELOAD": built("switch.so"), "VANILLA_HEAPTRACK": HEAPTRACK + "/libheaptrack_inject.so",
+                       "VANILLA_HEAPTRACK_OUT": raw}
+        with database() as cluster, build("build-libcmalloc"), server(cluster, env=environment) as running:
             running.start()
             (worker,) = running.workers()
-            for shape in ("concurrent", "churn", "mixed"):
-                SHAPES[shape].run(running, cluster, requests)
-            tracker = subprocess.Popen(["heaptrack", "-o", folder + "/out", "-p", str(worker)], stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            try:
-                time.sleep(5)
-                for shape in ("concurrent", "churn", "mixed"):
-                    SHAPES[shape].run(running, cluster, requests)
-            finally:
-                running.stop()
-                try:
-                    said = tracker.communicate(timeout=60)[0].decode(errors="replace")
-                except subprocess.TimeoutExpired:
-                    tracker.kill()
-                    said = tracker.communicate()[0].decode(errors="replace")
-        print(said[-2000:])
-        made = sorted(glob.glob(folder + "/out*"))
-        verdict.holds("heaptrack wrote something", made)
-        if made:
-            kept = os.path.join(TOP, "build", "profile", os.path.basename(made[-1]))
-            os.makedirs(os.path.dirname(kept), exist_ok=True)
-            shutil.copy(made[-1], kept)
-            shown = subprocess.run(["heaptrack_print", "-f", kept], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode(errors="replace")
-            print("%s\n%s" % (kept, "\n".join(shown.splitlines()[-12:])))
-            calls = re.search(r"calls to allocation functions: (\d+)", shown)
-            verdict.at_most("heaptrack: calls to allocation functions per request",
-                            int(calls.group(1)) / (3 * requests) if calls else 1.0, 0.001)
+            for shape in shapes:
+                shape.run(running, cluster, requests)
+            os.kill(worker, signal.SIGRTMIN + 3)
+            time.sleep(2)
+            for shape in shapes:
+                shape.run(running, cluster, requests)
+            os.kill(worker, signal.SIGRTMIN + 4)
+            time.sleep(1)
+            running.stop()
+        os.makedirs(os.path.dirname(kept), exist_ok=True)
+        with open(raw, "rb") as recorded, open(kept, "wb") as packed:
+            interpret = subprocess.Popen([HEAPTRACK + "/libexec/heaptrack_interpret"], stdin=recorded, stdout=subprocess.PIPE)
+            subprocess.run(["gzip", "-c"], stdin=interpret.stdout, stdout=packed, check=True, timeout=120)
+            interpret.wait(60)
+        shown = subprocess.run(["heaptrack_print", "-f", kept, "-l", "0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, timeout=120).stdout.decode(errors="replace")
+        sites = re.findall(r"^(\d+) calls to allocation functions with .*? from\n(.*)$", shown, re.M)
+        for calls, caller in sites[:12]:
+            print("%8s  %s" % (calls, caller.strip()))
+        print("%s\n%s" % (kept, "\n".join(shown.splitlines()[-8:])))
+        total = re.search(r"calls to allocation functions: (\d+)", shown)
+        verdict.holds("heaptrack: %s calls, all of them while PostgreSQL was connected to again"
+                      % (total.group(1) if total else "no"), total and int(total.group(1)) > 0)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
