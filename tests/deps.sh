@@ -12,8 +12,8 @@ run=("${build[@]}" postgresql python3)
 # cmocka: unit tests; pytest, psycopg2: end to end; valgrind: allocation and instruction counts;
 # clang and its runtime: second compiler and fuzzing; clang-format, shellcheck: lint.
 test=("${run[@]}" libcmocka-dev python3-pytest python3-psycopg2 valgrind clang libclang-rt-dev clang-format shellcheck git)
-# gnuplot: charts as PNG; heaptrack, with gdb to attach it; libc6-dbg: names inside of the C library.
-profile=("${test[@]}" gnuplot-nox heaptrack gdb libc6-dbg)
+# gnuplot: charts as PNG; heaptrack; libc6-dbg: names inside of the C library.
+profile=("${test[@]}" gnuplot-nox heaptrack libc6-dbg)
 
 case "${1:-}" in
 build) wanted=("${build[@]}") ;;

@@ -86,13 +86,33 @@ def freed(cluster, verdict, plant, shape):
                   not normal.climbs and abs(nofree.slope - normal.slope - CHUNK) <= nofree.error + 1)
 
 
+def planted_nowhere_else(verdict):
+    """A binary that people run has no trace of it."""
+    for folder, wanted in (("build", False), ("build-plant", True)):
+        with open(os.path.join(TOP, folder, "vanilla"), "rb") as file:
+            octets = file.read()
+        verdict.holds("%s/vanilla has %s plants" % (folder, "its" if wanted else "no"),
+                      (b"VANILLA_PLANT" in octets) == (b"plant_last" in octets) == wanted)
+
+
+def runaway(cluster, verdict):
+    """The hard cap: a worker that is over it from the start does not see the end of the load."""
+    try:
+        grow(cluster, "build-plant", SHAPES["sequential"], 100000, 2, cap=2 << 20, env={"VANILLA_PLANT": "request"})
+        verdict.holds("a runaway is killed", False)
+    except RuntimeError as error:
+        verdict.holds("a runaway is killed: %s" % str(error).split("\n", maxsplit=1)[0], "was killed" in str(error))
+
+
 def main():
     short = "--short" in sys.argv[1:]
     make("PLANT=1", "build-plant/vanilla", "build-plant/vanillactl")
     if not short:
         make("PLANT=1", "NOFREE=1", "build-plant-nofree/vanilla", "build-plant-nofree/vanillactl")
     verdict = Verdict("plants")
+    planted_nowhere_else(verdict)
     with database() as cluster, build("build-plant"):
+        runaway(cluster, verdict)
         for plant, shape in (("request", "sequential"), ("connection", "churn"), ("connection", "sequential"),
                              ("queued", "concurrent"), ("queued", "sequential")):
             by_site(cluster, verdict, plant, shape, 1000)
