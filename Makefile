@@ -66,7 +66,7 @@ LDFLAGS  :=
 # The request path runs through many small files: in a release build the compiler sees all of them at once, and may inline.
 INLINE   := --param max-inline-insns-auto=300 --param inline-unit-growth=300 --param large-function-growth=1000 \
             --param inline-min-speedup=2 --param max-inline-insns-single=2000
-LTO      := $(if $(ASAN)$(UBSAN)$(TSAN)$(POISON)$(NOFREE)$(PLANT)$(LIBC_MALLOC),,$(if $(findstring clang,$(CC)),,-O3 -flto=auto -ffat-lto-objects $(INLINE)))
+LTO      := $(if $(ASAN)$(UBSAN)$(TSAN)$(POISON)$(NOFREE)$(PLANT)$(LIBC_MALLOC),,$(if $(findstring clang,$(CC)),,-O3 -fno-plt -flto=auto -ffat-lto-objects $(INLINE)))
 NOLTO    := $(if $(LTO),-fno-lto)# for the many small programs, which would take long to link
 LIBS     := $(shell pkg-config --libs $(MODULES) 2>/dev/null)
 

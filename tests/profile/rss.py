@@ -31,15 +31,17 @@ def arguments():
     return parser.parse_args()
 
 
-def grow(cluster, folder, shape, requests, steps, cap=CAP, env=None):
-    """One build under one load -> Growth, resident bytes at the end, the live counters' growth."""
+def grow(cluster, folder, shape, requests, steps, cap=CAP, env=None, over="requests"):
+    """One build under one load -> Growth over the requests (or over what else of live() `over` names), resident bytes
+    at the end, the live counters' growth."""
     with build(folder), server(cluster, env=env) as running:
         running.start()
         (worker,) = running.workers()
 
         def step():
+            began = live(running) if over != "requests" else None
             shape.run(running, cluster, requests // steps)
-            return shape.requests(requests // steps)
+            return shape.requests(requests // steps) if began is None else live(running)[over] - began[over]
 
         before = live(running)
         growth = sample(worker, steps, step, cap)
