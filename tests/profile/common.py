@@ -113,9 +113,10 @@ def load(running, target, requests, clients, *options, timeout=600):
 
 
 def private_bytes(pid):
-    """Memory that is this process's alone, and would be free were it to end."""
+    """Memory that this process alone has written to.  (Private_Clean are pages of files that nobody else has mapped just now:
+    they come and go with other processes.)"""
     with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as file:
-        return 1024 * sum(int(line.split()[1]) for line in file if line.startswith("Private_"))
+        return 1024 * int(re.search(r"^Private_Dirty: +(\d+) kB", file.read(), re.M).group(1))
 
 
 def resident_bytes(pid):
