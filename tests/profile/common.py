@@ -113,10 +113,11 @@ def load(running, target, requests, clients, *options, timeout=600):
 
 
 def private_bytes(pid):
-    """Memory that this process alone has written to.  (Private_Clean are pages of files that nobody else has mapped just now:
-    they come and go with other processes.)"""
+    """Memory of this process that belongs to no file, by smaps_rollup.  Not its Private_* lines: those change with what others
+    do.  A page of a library is `private` while nobody else has it mapped, and one from before the fork becomes so when the
+    master writes to its own copy."""
     with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as file:
-        return 1024 * int(re.search(r"^Private_Dirty: +(\d+) kB", file.read(), re.M).group(1))
+        return 1024 * int(re.search(r"^Anonymous: +(\d+) kB", file.read(), re.M).group(1))
 
 
 def resident_bytes(pid):

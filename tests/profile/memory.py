@@ -4,7 +4,7 @@
     memory.py [connections|messages|stability|all] [--counts 0,100,1000,10000] [--minutes N] [--json] [--short]
 
 connections  0, 100, 1,000, 10,000 of them: open and silent, after one answer, with half a request sent, answered again,
-             closed; the worker's private memory beside what it should be, and what the kernel takes for their sockets
+             closed; the worker's own memory beside what it should be, and what the kernel takes for their sockets
 messages     small and large bodies both ways: private memory and buffers, before, at the peak and after
 stability    connections come and go for so many minutes: drift, peak, verdict
 """
