@@ -25,7 +25,7 @@
 #define TICK_MS 100
 #define READY_WAIT_MS 2000u   /* how long "ready" waits for the pools' first attempts */
 #define SPARE_CONNECTIONS 64u /* beyond `connections`, to shed politely */
-#define ADMIN_CONNECTIONS 64u
+#define ADMIN_CONNECTIONS 256u
 #define ADMIN_BUFFERS (8u << 20)
 #define FLUSH_ROUNDS 4       /* per turn; then the loop looks at its descriptors again */
 #define MESSAGE_SPARE 65536u /* a message from PostgreSQL may be larger than the answer it becomes by this much */

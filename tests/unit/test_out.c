@@ -118,10 +118,17 @@ static void a_spent_budget_is_an_error_not_a_crash(void **state)
 
     (void)state;
     out_init(&o, small, 0);
+    out_literal(&o, "before");
     out_write(&o, data, sizeof(data));
     assert_int_equal(o.out_error, OUT_NO_BUFFERS);
+    assert_holds(&o, "before"); /* all or nothing */
+    assert_int_equal(buffers_used(small), BUF_MIN_SIZE);
     out_literal(&o, "more");
     assert_int_equal(o.out_error, OUT_NO_BUFFERS);
+    out_reset(&o);
+    out_write(&o, data, sizeof(data));
+    assert_int_equal(o.out_bytes, 0);
+    assert_int_equal(buffers_used(small), 0);
     out_reset(&o);
     assert_int_equal(buffers_used(small), 0);
     out_literal(&o, "again");

@@ -13,9 +13,10 @@ void conn_answer(struct conn *c)
 
         TAILQ_REMOVE(&c->conn_requests, r, req_link);
         c->conn_requests_n--;
-        if (r->req_out.out_bytes == 0)
+        if (r->req_out.out_bytes == 0) {
             conn_emergency(c); /* not even its head could be had */
-        else if (c->conn_out.out_head == NULL)
+            last = true;
+        } else if (c->conn_out.out_head == NULL)
             out_move(&c->conn_out, &r->req_out);
         else
             out_append(&c->conn_out, &r->req_out);

@@ -18,7 +18,7 @@ static char discard[16384]; /* where a lingering connection's octets go */
 
 static void conn_event(evutil_socket_t fd, short what, void *arg);
 static void conn_watch(struct conn *c, short what);
-static void conn_read(struct conn *c);
+static bool conn_read(struct conn *c);
 static void conn_discard(struct conn *c);
 static void conn_settle(struct conn *c);
 static bool conn_send(struct conn *c);
@@ -169,7 +169,7 @@ static void conn_event(evutil_socket_t fd, short what, void *arg)
         c->conn_hangup = true;
     if (what & (EV_READ | EV_CLOSED)) {
         c->conn_readable = true;
-        conn_read(c);
+        (void)conn_read(c);
     }
     if (!queued) {
         c->conn_dirty = false;
@@ -194,11 +194,11 @@ static void conn_watch(struct conn *c, short what)
 }
 
 /* Reads and serves until the socket is empty or the connection is held. */
-static void conn_read(struct conn *c)
+static bool conn_read(struct conn *c)
 {
     if (c->conn_state == CONN_LINGER) {
         conn_discard(c);
-        return;
+        return true;
     }
     while (c->conn_readable && !c->conn_eof && !c->conn_closing) {
         size_t room;
@@ -226,10 +226,10 @@ static void conn_read(struct conn *c)
             conn_serve(c);
         } else if (errno != EINTR) {
             conn_close(c);
-            return;
+            return false;
         }
     }
-    conn_touch(c);
+    return true;
 }
 
 /* After a lingering close: reads what still comes, so that the kernel does not answer it with a reset that would take
@@ -264,7 +264,10 @@ static void conn_settle(struct conn *c)
         c->conn_reading->req_continue = false;
         if (c->conn_reading->req_body_len == 0) {
             out_literal(&c->conn_out, "HTTP/1.1 100 Continue\r\n\r\n");
-            server_count(s, STAT_http_status_1xx, 1);
+            if (c->conn_out.out_error == OUT_OK)
+                server_count(s, STAT_http_status_1xx, 1);
+            c->conn_out.out_error =
+                OUT_OK; /* without a buffer for it the client waits a while and sends its body anyway */
         }
     }
     if (c->conn_out.out_bytes > 0 && c->conn_writable && !conn_send(c))
@@ -272,9 +275,10 @@ static void conn_settle(struct conn *c)
     if (c->conn_held && c->conn_out.out_bytes == 0) {
         c->conn_held = false;
         conn_serve(c);
-        conn_read(c);
-        if (c->conn_fd < 0)
+        if (!conn_read(c))
             return;
+        if (c->conn_out.out_bytes > 0)
+            conn_touch(c);
     }
     if (c->conn_out.out_bytes > 0)
         conn_move(c, CONN_WRITE);

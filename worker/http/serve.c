@@ -128,6 +128,8 @@ static bool conn_hold(const struct conn *c)
 {
     const struct request *first = TAILQ_FIRST(&c->conn_requests);
 
+    if (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_HELD)
+        return true;
     if (first == NULL)
         return c->conn_out.out_bytes > OUT_HIGH;
     return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > OUT_HIGH || !is_safe(first) ||

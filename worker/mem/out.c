@@ -5,6 +5,7 @@
 
 static struct buf *block_add(struct out *o, size_t n);
 static bool over_limit(struct out *o, size_t n);
+static void chain_cut(struct out *o, struct buf *tail, uint32_t end, size_t bytes);
 
 void out_init(struct out *o, struct buffers *b, size_t limit)
 {
@@ -41,8 +42,12 @@ unsigned char *out_reserve_slow(struct out *o, size_t n)
     return b->buf_data + b->buf_end;
 }
 
+/* All or nothing: half a message would put whoever reads it out of step. */
 void out_write_slow(struct out *o, const void *p, size_t n)
 {
+    struct buf *tail = o->out_tail;
+    uint32_t tail_end = tail != NULL ? tail->buf_end : 0;
+    size_t bytes = o->out_bytes;
     const unsigned char *from = p;
 
     if (o->out_error != OUT_OK || n == 0 || over_limit(o, n))
@@ -53,8 +58,10 @@ void out_write_slow(struct out *o, const void *p, size_t n)
 
         if (room == 0) {
             b = block_add(o, n);
-            if (b == NULL)
+            if (b == NULL) {
+                chain_cut(o, tail, tail_end, bytes);
                 return;
+            }
             room = b->buf_size - b->buf_end;
         }
         if (room > n)
@@ -173,18 +180,31 @@ void out_patch_be32(struct out_mark m, uint32_t v)
 
 void out_rewind(struct out *o, struct out_mark m)
 {
-    struct buf *b;
-
     if (m.mark_buf == NULL)
         return; /* the hole was never made, so nothing came after it either */
-    while ((b = m.mark_buf->buf_next) != NULL) {
-        m.mark_buf->buf_next = b->buf_next;
-        buf_put(o->out_buffers, &b);
-    }
-    m.mark_buf->buf_end = m.mark_at;
-    o->out_tail = m.mark_buf;
-    o->out_bytes = m.mark_bytes;
+    chain_cut(o, m.mark_buf, m.mark_at, m.mark_bytes);
     o->out_error = OUT_OK;
+}
+
+/* Takes the chain back to when `tail` (NULL: nothing) was its last block and ended at `end`. */
+static void chain_cut(struct out *o, struct buf *tail, uint32_t end, size_t bytes)
+{
+    struct buf *b = tail != NULL ? tail->buf_next : o->out_head;
+
+    while (b != NULL) {
+        struct buf *next = b->buf_next;
+
+        buf_put(o->out_buffers, &b);
+        b = next;
+    }
+    if (tail != NULL) {
+        tail->buf_next = NULL;
+        tail->buf_end = end;
+    } else {
+        o->out_head = NULL;
+    }
+    o->out_tail = tail;
+    o->out_bytes = bytes;
 }
 
 /* A new last block, larger when much is waiting already. */

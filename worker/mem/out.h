@@ -59,7 +59,7 @@ static inline void out_commit(struct out *o, size_t n)
     o->out_bytes += n;
 }
 
-/* Appends n octets, over as many blocks as it takes. */
+/* Appends n octets, over as many blocks as it takes; all of them or, with out_error set, none. */
 static inline void out_write(struct out *o, const void *p, size_t n)
 {
     struct buf *b = o->out_tail;

@@ -182,24 +182,24 @@ bool pg_query_abandon(struct pg_query *q)
 
 void pg_pool_flush(struct pg_pool *p, uint64_t now)
 {
-    struct pg_conn *c, *stuck = NULL;
+    /* A connection that is lost here may put queries on others, behind us in the list; one that found no buffer for its
+     * Sync goes to the end, for another try and then for the next turn. */
+    unsigned tries = 2 * p->pool_config.config_connections;
+    struct pg_conn *c;
 
     p->pool_current = NULL;
-    /* A connection that is lost here may put queries on others, behind us in the list. */
-    while ((c = TAILQ_FIRST(&p->pool_dirty)) != stuck) {
+    while ((c = TAILQ_FIRST(&p->pool_dirty)) != NULL && tries-- > 0) {
         TAILQ_REMOVE(&p->pool_dirty, c, conn_dirty_link);
         c->conn_dirty = false;
         batch_sync(c);
-        if (c->conn_batch_n > 0) { /* no buffer for its Sync: next turn */
+        if (c->conn_batch_n > 0) {
             c->conn_dirty = true;
             TAILQ_INSERT_TAIL(&p->pool_dirty, c, conn_dirty_link);
-            if (stuck == NULL)
-                stuck = c;
         }
         if (!c->conn_blocked)
             (void)!wire_write(c, now);
     }
-    if (stuck != NULL && p->pool_config.config_unflushed != NULL)
+    if (c != NULL && p->pool_config.config_unflushed != NULL)
         *p->pool_config.config_unflushed = true;
 }
 
