@@ -2,7 +2,8 @@
 # PostgreSQL, `make test` runs everything that CI runs.  `make help` lists the rest.
 #
 # Variants go to folders of their own: ASAN=1 UBSAN=1 (sanitizers), POISON=1 (buffers that were given back are
-# overwritten), NOFREE=1 (free() does nothing: what remains is what was allocated).  CC=clang works; V=1 shows commands.
+# overwritten), NOFREE=1 (free() does nothing: what remains is what was allocated), PLANT=1 (leaks to be found by the
+# profiling harnesses), TSAN=1.  CC=clang works; V=1 shows commands.
 
 VERSION := 0.1.0
 
@@ -21,7 +22,7 @@ Q          := $(if $(V),,@)
 
 # --- where to -------------------------------------------------------------------------------------------------------
 
-B ?= build$(if $(ASAN),-asan)$(if $(UBSAN),-ubsan)$(if $(NOFREE),-nofree)$(if $(ASAN),,$(if $(POISON),-poison))
+B ?= build$(if $(ASAN),-asan)$(if $(UBSAN),-ubsan)$(if $(TSAN),-tsan)$(if $(PLANT),-plant)$(if $(NOFREE),-nofree)$(if $(LIBC_MALLOC),-libcmalloc)$(if $(ASAN),,$(if $(POISON),-poison))
 
 # --- what with ------------------------------------------------------------------------------------------------------
 
@@ -52,19 +53,20 @@ WARN += -Wvla                   # the stack's size is known
 WARN += -Wimplicit-fallthrough  # falling through a case is said
 ifeq ($(findstring clang,$(CC)),)
 WARN += -Wduplicated-cond -Wlogical-op  # copies that were meant to be changed
-ifeq ($(ASAN)$(UBSAN),)
+ifeq ($(ASAN)$(UBSAN)$(TSAN),)
 WARN += -Wnull-dereference      # along the optimizer's paths; the sanitizers' own checks mislead it
 endif
 endif
 
-CPPFLAGS := -I. -D_GNU_SOURCE -DVANILLA_VERSION='"$(VERSION)"' $(if $(NOFREE),-DNOFREE) \
+CPPFLAGS := -I. -D_GNU_SOURCE -DVANILLA_VERSION='"$(VERSION)"' $(if $(NOFREE),-DNOFREE) $(if $(PLANT),-DVANILLA_PLANT) \
+            $(if $(LIBC_MALLOC),-DVANILLA_LIBC_MALLOC) \
             $(if $(ASAN)$(POISON),-DVANILLA_POISON) $(shell pkg-config --cflags $(MODULES) 2>/dev/null)
 CFLAGS   := -std=gnu11 -O2 -g $(WARN)
 LDFLAGS  :=
 # The request path runs through many small files: in a release build the compiler sees all of them at once, and may inline.
 INLINE   := --param max-inline-insns-auto=300 --param inline-unit-growth=300 --param large-function-growth=1000 \
             --param inline-min-speedup=2 --param max-inline-insns-single=2000
-LTO      := $(if $(ASAN)$(UBSAN)$(POISON),,$(if $(findstring clang,$(CC)),,-O3 -fno-plt -flto=auto -ffat-lto-objects $(INLINE)))
+LTO      := $(if $(ASAN)$(UBSAN)$(TSAN)$(POISON)$(NOFREE)$(PLANT)$(LIBC_MALLOC),,$(if $(findstring clang,$(CC)),,-O3 -fno-plt -flto=auto -ffat-lto-objects $(INLINE)))
 NOLTO    := $(if $(LTO),-fno-lto)# for the many small programs, which would take long to link
 LIBS     := $(shell pkg-config --libs $(MODULES) 2>/dev/null)
 
@@ -78,7 +80,7 @@ ifeq ($(ASAN),)
 CPPFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2  # AddressSanitizer checks the same, with the real sizes
 endif
 
-SANITIZE := $(if $(ASAN),-fsanitize=address) $(if $(UBSAN),-fsanitize=undefined -fno-sanitize-recover=undefined)
+SANITIZE := $(if $(ASAN),-fsanitize=address) $(if $(TSAN),-fsanitize=thread) $(if $(UBSAN),-fsanitize=undefined -fno-sanitize-recover=undefined)
 ifneq ($(strip $(SANITIZE)),)
 CFLAGS  += $(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += $(SANITIZE)
@@ -99,7 +101,7 @@ UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/unit/%,$(UNIT))
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ))
 
 .PHONY: all deps run test quick unit fuzz fuzz-corpus fuzzers load lint format check-format analyze profile-allocs profile-instructions \
-        profile-memory install clean help FORCE
+        profile-rss profile-plants profile-memory profilers asan tsan valgrind heaptrack massif helgrind install clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -174,13 +176,43 @@ load: $(B)/load
 $(B)/load: $(B)/obj/tests/profile/load.o
 	$(Q)$(CC) $(CFLAGS) $(NOLTO) $(LDFLAGS) -o $@ $^
 
-# Figures and their limits: what a request allocates, how many instructions it takes, what an idle connection costs.
-profile-allocs: all load
-	$(Q)VANILLA_BIN=$(B) tests/profile/steady_allocs.py
+# Preloaded into what runs under callgrind, to begin when the warm-up is over.
+$(B)/switch.so: tests/profile/switch.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(WARN) -std=gnu11 -O2 -g -fPIC -shared -o $@ $<
+
+# What is claimed about memory, measured; tests/profile/README.md tells how.  ARGS="--shapes churn --json" goes to the script.
+profilers: load $(B)/switch.so
+profile-allocs: all profilers
+	$(Q)VANILLA_BIN=$(B) tests/profile/allocs.py $(ARGS)
 profile-instructions: all load
 	$(Q)VANILLA_BIN=$(B) tests/profile/instructions.py
-profile-memory: all load
-	$(Q)VANILLA_BIN=$(B) tests/profile/idle_connections.py
+profile-rss: all profilers
+	$(Q)tests/profile/rss.py $(ARGS)
+profile-plants: all profilers
+	$(Q)tests/profile/plants.py $(ARGS)
+# `make profile-memory messages`: one part of it.
+profile-memory: all profilers
+	$(Q)VANILLA_BIN=$(B) tests/profile/memory.py $(filter connections messages stability all,$(MAKECMDGOALS)) $(ARGS)
+ifneq ($(filter profile-memory,$(MAKECMDGOALS)),)
+.PHONY: connections messages stability
+connections messages stability: profile-memory
+	@:
+endif
+
+# Other people's tools, with the recipe for each: tests/profile/README.md has their caveats.
+$(B)/counters_threads: $(B)/obj/tests/profile/counters_threads.o $(call objects,$(SHARED))
+	$(Q)$(CC) $(CFLAGS) $(NOLTO) $(LDFLAGS) -o $@ $^ -pthread
+asan:
+	$(Q)$(MAKE) --no-print-directory ASAN=1 UBSAN=1 all
+	$(Q)tests/deps.sh test
+	$(Q)VANILLA_BIN=build-asan-ubsan /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/e2e
+tsan:
+	$(Q)$(MAKE) --no-print-directory TSAN=1 build-tsan/counters_threads
+	$(Q)TSAN_OPTIONS=halt_on_error=1 setarch -R build-tsan/counters_threads $(ARGS)
+valgrind heaptrack massif helgrind: all profilers $(B)/counters_threads
+	$(Q)tests/deps.sh profile
+	$(Q)VANILLA_BIN=$(B) tests/profile/tools.py $@ $(ARGS)
 
 lint:
 	$(Q)tests/run/lint.py
@@ -235,5 +267,6 @@ clean:
 
 help:
 	@echo 'all run test quick unit lint fuzz fuzz-corpus analyze format check-format deps install clean'
-	@echo 'profile-allocs profile-instructions profile-memory'
-	@echo 'ASAN=1 UBSAN=1 POISON=1 NOFREE=1 CC=clang V=1 | run: PORT= ADMIN_PORT= ROWS= | fuzz: TIME= | install: DESTDIR= PREFIX='
+	@echo 'profile-allocs profile-rss profile-memory [connections|messages|stability] profile-plants profile-instructions'
+	@echo 'asan tsan valgrind heaptrack massif helgrind'
+	@echo 'ASAN=1 UBSAN=1 TSAN=1 POISON=1 NOFREE=1 PLANT=1 CC=clang V=1 | run: PORT= ADMIN_PORT= ROWS= | fuzz: TIME= | install: DESTDIR= PREFIX='

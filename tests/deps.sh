@@ -2,7 +2,8 @@
 # The Debian packages that vanilla needs: looks which are missing and, as root, installs them; else names them.
 # Quick and offline when all are there.
 #   deps.sh build | run | test    what `make`, `make run` and `make test` need
-#   deps.sh --list                what all of them need, one line
+#   deps.sh profile               what the profiling tools need besides (make heaptrack, PNGs of make profile-rss)
+#   deps.sh --list                what `make test` needs, one line
 set -euo pipefail
 export LC_ALL=C
 
@@ -11,17 +12,20 @@ run=("${build[@]}" postgresql python3)
 # cmocka: unit tests; pytest, psycopg2: end to end; valgrind: allocation and instruction counts;
 # clang and its runtime: second compiler and fuzzing; clang-format, shellcheck: lint.
 test=("${run[@]}" libcmocka-dev python3-pytest python3-psycopg2 valgrind clang libclang-rt-dev clang-format shellcheck git)
+# gnuplot: charts as PNG; heaptrack; libc6-dbg: names inside of the C library.
+profile=("${test[@]}" gnuplot-nox heaptrack libc6-dbg)
 
 case "${1:-}" in
 build) wanted=("${build[@]}") ;;
 run) wanted=("${run[@]}") ;;
 test) wanted=("${test[@]}") ;;
+profile) wanted=("${profile[@]}") ;;
 --list)
     echo "${test[@]}"
     exit 0
     ;;
 *)
-    echo "usage: deps.sh build | run | test | --list" >&2
+    echo "usage: deps.sh build | run | test | profile | --list" >&2
     exit 2
     ;;
 esac

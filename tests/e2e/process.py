@@ -76,7 +76,7 @@ class Vanilla:
     conf     the file's text but for listen, admin, runtime_dir and user, which are put in front
     options  further command line arguments
     env      added to the environment; VANILLA_ALLOC=trap is there unless told otherwise
-    wrapper  a command to run it under (valgrind, taskset)
+    wrapper  a command to run it under (valgrind, taskset); VANILLA_WRAPPER unless told otherwise
     keep_open  descriptors that it inherits
     """
 
@@ -87,7 +87,8 @@ class Vanilla:
         self.ports = [Port(), Port()]
         self.port, self.admin_port = self.ports[0].number, self.ports[1].number
         self.listen = listen or '( { address = "127.0.0.1:%d"; } )' % self.port
-        self.options, self.wrapper, self.keep_open = list(options), list(wrapper), tuple(keep_open)
+        self.options, self.keep_open = list(options), tuple(keep_open)
+        self.wrapper = list(wrapper) or os.environ.get("VANILLA_WRAPPER", "").split()
         self.env = dict(os.environ, LC_ALL="C", ASAN_OPTIONS="detect_leaks=1:handle_abort=1",
                         UBSAN_OPTIONS="print_stacktrace=1")
         self.env.pop("VANILLA_ALLOC", None)

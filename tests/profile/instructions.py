@@ -39,7 +39,7 @@ def instructions(cluster, target, requests, keep):
 def main():
     requests = 3000 if "--short" in sys.argv[1:] else 20000
     keep = sys.argv[sys.argv.index("--keep") + 1] if "--keep" in sys.argv[1:] else None
-    verdict = Verdict()
+    verdict = Verdict("instructions")
     with Cluster() as cluster:
         cluster.load_sample(1000)
         for target, limit in LIMITS.items():

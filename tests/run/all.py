@@ -32,7 +32,7 @@ def pytest(build, *folders):
 
 # name, command, seconds that it may take at most.  Later stages run though an earlier one failed, but for the builds.
 STAGES = [
-    ("build", MAKE + ["all", "load"], 600),
+    ("build", MAKE + ["all", "profilers"], 600),
     ("build-sanitized", MAKE + ["ASAN=1", "UBSAN=1", "all"], 900),
     ("build-clang", MAKE + ["CC=clang", "B=build-clang", "all", "load"], 600),
     ("lint", MAKE + ["lint"], 120),
@@ -44,9 +44,13 @@ STAGES = [
     ("e2e-sanitized", pytest(SANITIZED, "tests/e2e"), 1200),
     ("http", ["tests/http/run.py", "build"], 600),
     ("http-sanitized", ["tests/http/run.py", SANITIZED], 600),
-    ("steady-allocs", ["tests/profile/steady_allocs.py", "--short"], 600),
+    ("profile-allocs", ["tests/profile/allocs.py", "--short"], 600),
+    ("profile-live", ["tests/profile/allocs.py", "--live", "--short", "--shapes", "concurrent,churn,mixed"], 300),
+    ("profile-rss", ["tests/profile/rss.py", "--short"], 600),
+    ("profile-memory", ["tests/profile/memory.py", "--short"], 300),
+    ("profile-plants", ["tests/profile/plants.py", "--short"], 900),
     ("instructions", ["tests/profile/instructions.py", "--short"], 600),
-    ("idle-connections", ["tests/profile/idle_connections.py", "--short"], 300),
+    ("tsan", MAKE + ["tsan"], 300),
 ]
 
 running = None

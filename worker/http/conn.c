@@ -10,6 +10,7 @@
 #include "worker/http/forwarded.h"
 #include "worker/http/server.h"
 #include "worker/mem/alloc.h"
+#include "worker/mem/plant.h"
 
 #define IOV_MAX_SEND 64u
 #define LINGER_READS 16u /* per turn, each DISCARD octets */
@@ -59,6 +60,7 @@ void conn_open(const struct listener *l, int fd, const struct sockaddr *peer)
     c->conn_deadline_ms = s->server_now_ms + s->server_timeouts_ms[CONN_IDLE];
     TAILQ_INSERT_TAIL(&s->server_lists[CONN_IDLE], c, conn_link);
     conn_watch(c, EV_READ);
+    PLANT("connection");
     server_count(s, STAT_http_accepted, 1);
     if (s->server_public)
         stat_set(STAT_http_connections, slab_used(s->server_conns));

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "worker/http/server.h"
+#include "worker/mem/plant.h"
 #include "worker/route/exact.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -419,6 +420,7 @@ static void request_run(struct conn *c, struct request *r)
     struct slice argument;
     int route = -1;
 
+    PLANT("request");
     r->req_started_ns = s->server_now_ns;
     if (r->req_http.rq_method == METHOD_GET && !r->req_http.rq_path_escaped && !c->conn_shed) {
         route = exact_find(s->server_exact, r->req_http.rq_path, &argument);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "shm/stats.h"
+#include "worker/mem/plant.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define ALLOC_HOOKS 1
@@ -31,6 +32,9 @@ _Static_assert(STAT_alloc_connect == STAT_alloc_start + ALLOC_CONNECT &&
                "counters.def lists alloc.* in the order of enum alloc_scope");
 
 volatile enum alloc_scope alloc_scope_now = ALLOC_START;
+#ifdef VANILLA_PLANT
+void *volatile plant_last;
+#endif
 
 static volatile bool alloc_is_ready, alloc_traps; /* volatile: see alloc_scope_now */
 
@@ -93,7 +97,7 @@ __attribute__((constructor)) static void hooks_install(void)
     (void)__sanitizer_install_malloc_and_free_hooks(hook_malloc, hook_free);
 }
 
-#else
+#elif !defined(VANILLA_LIBC_MALLOC) /* for tools that put themselves in the library's place */
 
 /* The C library's own, under the names that it keeps for whoever replaces the public ones. */
 extern void *__libc_malloc(size_t);

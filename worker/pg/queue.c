@@ -1,4 +1,5 @@
 /* Queries that wait: those to be sent again, then the queue in order of arrival. */
+#include "worker/mem/plant.h"
 #include "worker/pg/conn.h"
 
 static struct pg_query *queue_first(const struct pg_pool *p);
@@ -7,6 +8,7 @@ static void queue_timeout(struct pg_pool *p, struct pg_query *q);
 
 void queue_wait(struct pg_pool *p, struct pg_query *q, uint64_t now)
 {
+    PLANT("queued");
     q->query_state = QUERY_WAITING;
     q->query_at_ns = now;
     TAILQ_INSERT_TAIL(&p->pool_waiting, q, query_link);

@@ -1,0 +1,139 @@
+/*
+ * The protocol of the counters, one writer and readers that never wait for it, with threads in the place of processes
+ * so that ThreadSanitizer and helgrind can watch: a worker counts in its block of the segment, others read the mapping
+ * and take copies of the file.  No figure may go back, and at the end none is lost.
+ *
+ *     counters_threads [TURNS]
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/view.h"
+#include "tests/unit/sample_segment.h"
+
+#define MAPPING_READERS 2
+
+static struct sample sample;
+static uint64_t turns = 200000;
+static pthread_mutex_t writer_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool writer_done; /* under the lock, which nothing else is */
+
+static void *writer_run(void *unused);
+static void *mapping_run(void *unused);
+static void *copies_run(void *unused);
+static bool is_done(void);
+static bool look(const struct segment *s, uint64_t last[4]);
+
+int main(int argc, char **argv)
+{
+    pthread_t writer, readers[MAPPING_READERS], copier;
+    struct histogram h;
+    uint64_t latencies = 0;
+    unsigned i;
+    bool good;
+
+    if (argc > 1)
+        turns = strtoull(argv[1], NULL, 10);
+    sample_new(&sample);
+    segment_attach(sample.sample_segment, 0, getpid(), 0, 1);
+    segment_worker_state(sample.sample_segment, 0, WORKER_STATE_READY);
+    AZ(pthread_create(&writer, NULL, writer_run, NULL));
+    for (i = 0; i < MAPPING_READERS; i++)
+        AZ(pthread_create(&readers[i], NULL, mapping_run, NULL));
+    AZ(pthread_create(&copier, NULL, copies_run, NULL));
+    AZ(pthread_join(writer, NULL));
+    for (i = 0; i < MAPPING_READERS; i++)
+        AZ(pthread_join(readers[i], NULL));
+    AZ(pthread_join(copier, NULL));
+    view_route_histogram(sample.sample_segment, 0, &h);
+    latencies = histogram_count(h.histogram_cells);
+    good = view_total(sample.sample_segment, STAT_http_requests) == turns &&
+           view_pool(sample.sample_segment, 1, STAT_pool_queries) == turns && latencies == turns;
+    sample_free(&sample);
+    printf("%s counters: %llu turns, %llu latencies\n%d passed, %d failed\n", good ? "ok  " : "FAIL",
+           (unsigned long long)turns, (unsigned long long)latencies, good, !good);
+    return good ? 0 : 1;
+}
+
+/* The worker: the only one that writes. */
+static void *writer_run(void *unused)
+{
+    uint64_t n;
+
+    (void)unused;
+    for (n = 0; n < turns; n++) {
+        stat_add(STAT_http_requests, 1);
+        stat_set(STAT_http_connections, n % 100);
+        stat_pool_add(1, STAT_pool_queries, 1);
+        stat_route_add(0, STAT_route_requests, 1);
+        histogram_record(&stats.stats_routes[0].route_us, n % 5000);
+        if (n % 1024 == 0)
+            segment_heartbeat(sample.sample_segment, 0, n + 1);
+    }
+    AZ(pthread_mutex_lock(&writer_lock));
+    writer_done = true;
+    AZ(pthread_mutex_unlock(&writer_lock));
+    return unused;
+}
+
+/* The master, and whoever has the mapping. */
+static void *mapping_run(void *unused)
+{
+    uint64_t last[4] = {0};
+
+    (void)unused;
+    while (!is_done())
+        AN(look(sample.sample_segment, last));
+    return unused;
+}
+
+/* vanillactl. */
+static void *copies_run(void *unused)
+{
+    uint64_t last[4] = {0};
+    enum segment_error error;
+    char why[256];
+
+    (void)unused;
+    while (!is_done()) {
+        struct segment *copy = segment_open(sample.sample_path, &error, why, sizeof why);
+
+        AN(copy != NULL);
+        AN(look(copy, last));
+        segment_close(&copy);
+    }
+    return unused;
+}
+
+static bool is_done(void)
+{
+    bool done;
+
+    AZ(pthread_mutex_lock(&writer_lock));
+    done = writer_done;
+    AZ(pthread_mutex_unlock(&writer_lock));
+    return done;
+}
+
+/* No figure goes back. */
+static bool look(const struct segment *s, uint64_t last[4])
+{
+    struct histogram h;
+    struct view_worker w;
+    uint64_t now[4];
+    bool good = true;
+    unsigned i;
+
+    view_worker(s, 0, &w);
+    view_route_histogram(s, 0, &h);
+    now[0] = view_total(s, STAT_http_requests);
+    now[1] = view_pool(s, 1, STAT_pool_queries);
+    now[2] = histogram_count(h.histogram_cells);
+    now[3] = w.worker_heartbeat_ns;
+    for (i = 0; i < 4; i++) {
+        good = good && now[i] >= last[i];
+        last[i] = now[i];
+    }
+    return good && view_total(s, STAT_http_connections) < 100;
+}
