@@ -17,6 +17,7 @@ static int route_init(struct server *s, const struct server_config *config, unsi
 
 int server_init(struct server *s, const struct server_config *config, char why[256])
 {
+    size_t requests;
     const struct conf_timeouts *t = &config->config_conf->conf_timeouts;
     const struct conf *routes = config->config_routes;
     unsigned i;
@@ -43,8 +44,9 @@ int server_init(struct server *s, const struct server_config *config, char why[2
         if (routes->conf_routes[i].route_params_n > s->server_values_max)
             s->server_values_max = routes->conf_routes[i].route_params_n;
     s->server_conns = slab_new(sizeof(struct conn), (size_t)config->config_connections + config->config_spare);
-    s->server_requests = slab_new(sizeof(struct request) + s->server_values_max * sizeof(struct param_value),
-                                  (size_t)config->config_connections + config->config_spare + config->config_requests);
+    requests = (size_t)config->config_connections + config->config_spare + config->config_requests;
+    s->server_requests = slab_new_growing(sizeof(struct request) + s->server_values_max * sizeof(struct param_value),
+                                          requests, requests + config->config_requests_more);
     s->server_router = router_new(routes);
     s->server_exact = exact_new(routes);
     s->server_memo = calloc(1, sizeof(*s->server_memo));

@@ -230,7 +230,6 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, const stru
     } else if (again) { /* an error: it has had no effect */
         queue_retry(p, q, now);
     } else if (demoted) {
-        stat_pool_add(p->pool_index, STAT_pool_shed_pool_down, 1);
         query_end(q, PG_SHED_DOWN, NULL);
     } else if (verdict != PG_DONE) {
         query_end(q, verdict, NULL);

@@ -108,8 +108,6 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
         TAILQ_REMOVE(&dead, q, query_link);
         if (outcome == PG_UNKNOWN && !q->query_abandoned)
             stat_pool_add(p->pool_index, STAT_pool_lost, 1);
-        if (outcome == PG_SHED_DOWN && !q->query_abandoned)
-            stat_pool_add(p->pool_index, STAT_pool_shed_pool_down, 1);
         query_end(q, outcome, NULL);
     }
     if (conn_serving(p))

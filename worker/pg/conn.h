@@ -114,6 +114,13 @@ struct pg_pool {
     struct conn_list pool_dirty, pool_again;
     struct query_list pool_retry, pool_waiting; /* the first goes before the second */
     unsigned pool_retry_n, pool_waiting_n;
+    /* How long a query may wait (queue.c). */
+    uint64_t pool_patience_ns, pool_target_ns; /* queue_timeout_ms; under lasting overload */
+    bool pool_overloaded;
+    uint64_t pool_judge_at, pool_luckiest_ns; /* end of the interval; the shortest wait in it, UINT64_MAX: none */
+    bool pool_alarmed;                        /* pool_alarm_fd, a timerfd, is set */
+    int pool_alarm_fd;
+    struct event pool_alarm;
     struct conn_list pool_conns[CONN_STATES];
     unsigned pool_conns_n[CONN_STATES];
     struct reader_space pool_space;
@@ -129,7 +136,8 @@ struct pg_pool {
     char pool_trouble[256], pool_logged[256];
     uint64_t pool_logged_at;
     uint64_t pool_random;
-    bool pool_broken_hit; /* a broken statement was asked for: try to prepare it again */
+    unsigned pool_elsewhere; /* free slots of other workers, less the clients sent to them since the last tick */
+    bool pool_broken_hit;    /* a broken statement was asked for: try to prepare it again */
     uint64_t pool_mended_at;
 };
 #define PG_POOL_MAGIC 0x90019001u
@@ -173,6 +181,8 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
 void batch_sync(struct pg_conn *c);
 
 /* queue.c: queries that wait. */
+int queue_init(struct pg_pool *p) MUSTCHECK;
+void queue_fini(struct pg_pool *p);
 void queue_wait(struct pg_pool *p, struct pg_query *q, uint64_t now);
 void queue_retry(struct pg_pool *p, struct pg_query *q, uint64_t now);
 void queue_remove(struct pg_pool *p, struct pg_query *q);

@@ -165,6 +165,11 @@ unsigned pg_pool_up(const struct pg_pool *p);
 bool pg_pool_tried(const struct pg_pool *p);
 /* The last failure to connect, for /ready: "" when none. */
 const char *pg_pool_trouble(const struct pg_pool *p);
+/* How many slots other workers' shares of this pool have free: told each tick. */
+void pg_pool_set_elsewhere(struct pg_pool *p, unsigned slots);
+/* Whether a client that is shed now had better connect anew, to be dealt to another worker; true at most as often per
+ * tick as there are free slots elsewhere. */
+bool pg_pool_send_away(struct pg_pool *p) MUSTCHECK;
 /* Changes max_inflight while running. */
 void pg_pool_set_max_inflight(struct pg_pool *p, unsigned n);
 
