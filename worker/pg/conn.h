@@ -79,6 +79,7 @@ struct pg_conn {
     struct reader conn_reader;
 
     uint64_t conn_busy_since; /* ns: since when the head's time runs; 0: nothing has been sent */
+    bool conn_fresh;          /* nothing was in flight when what is in flight was sent */
     uint64_t conn_heard;      /* ns: when anything last came, or something was sent to an idle connection */
 
     /* Life. */
@@ -93,11 +94,12 @@ struct pg_conn {
 };
 #define PG_CONN_MAGIC 0x90c0221fu
 
-#define ROUND_MAX 128u
+#define ROUND_MAX 32u
 
-struct round_entry { /* a query that was answered in this read, to share out the time */
+struct round_entry { /* neighbours of one statement that were answered in this read, to share out the time */
     struct pg_statement *round_statement;
-    uint32_t round_cost_ns;
+    uint64_t round_cost_ns; /* together */
+    unsigned round_n;
 };
 
 struct pg_pool {
@@ -137,6 +139,7 @@ struct pg_pool {
     uint64_t pool_logged_at;
     uint64_t pool_random;
     unsigned pool_elsewhere; /* free slots of other workers, less the clients sent to them since the last tick */
+    uint64_t pool_window_at; /* when the statements' times were last looked at */
     bool pool_broken_hit;    /* a broken statement was asked for: try to prepare it again */
     uint64_t pool_mended_at;
 };
@@ -170,6 +173,8 @@ void wire_read_again(struct pg_pool *p);
 int answer_message(struct pg_conn *c, const struct codec_message *m) MUSTCHECK;
 /* The end of a read: shares the time out among the queries that it answered. */
 void answer_round(struct pg_conn *c, uint64_t now);
+/* Twice a second: what a statement is expected to take. */
+void answer_window(struct pg_statement *s);
 /* Takes a query off the list of those in flight, and forgets what was known of the head. */
 void answer_pop(struct pg_conn *c, struct pg_query *q);
 

@@ -13,7 +13,8 @@
 #include "worker/pg/scraps.h"
 
 #define SPACE_BYTES 32768u
-#define AVG_FIRST_NS 250000u      /* until a statement's time is known: a handful to a connection */
+#define AVG_FIRST_NS 250000u /* until a statement's time is known: a handful to a connection */
+#define WINDOW_NS 500000000u
 #define MEND_AGAIN_NS 5000000000u /* between two attempts at a broken statement */
 
 static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q);
@@ -113,6 +114,7 @@ void pg_pool_add_statement(struct pg_pool *p, struct pg_statement *s)
     s->statement_pool = p;
     s->statement_state = STATEMENT_UNKNOWN;
     s->statement_avg_ns = AVG_FIRST_NS;
+    s->statement_least_ns[0] = s->statement_least_ns[1] = UINT32_MAX;
     snprintf(s->statement_name, sizeof s->statement_name, "v%u", s->statement_index);
     s->statement_bind_len =
         codec_bind_prefix(s->statement_bind, sizeof s->statement_bind, p->pool_pooler ? "" : s->statement_name);
@@ -208,6 +210,11 @@ void pg_pool_tick(struct pg_pool *p, uint64_t now)
     queue_pump(p, now);
     if (p->pool_broken_hit && now - p->pool_mended_at > MEND_AGAIN_NS)
         pool_mend(p, now);
+    if (now - p->pool_window_at >= WINDOW_NS) {
+        p->pool_window_at = now;
+        for (unsigned i = 0; i < p->pool_statements_n; i++)
+            answer_window(p->pool_statements[i]);
+    }
     pool_gauges(p);
 }
 

@@ -46,7 +46,11 @@ struct pg_statement {
     struct pg_column *statement_columns;
     unsigned statement_columns_n;
     uint32_t statement_version; /* grows whenever the description changes */
-    uint32_t statement_avg_ns;  /* moving average of the time in PostgreSQL */
+    uint32_t statement_avg_ns;  /* what one is expected to take in PostgreSQL */
+    /* Where that comes from: the least of this half second and of the one before; all of this one; was there any. */
+    uint32_t statement_least_ns[2];
+    uint64_t statement_sum_ns, statement_samples;
+    bool statement_timed;
     /* Called in scope connect when a description is new or has changed; returns NULL, or why the route is broken. */
     const char *(*statement_described)(struct pg_statement *s, void *arg);
     void *statement_arg;
