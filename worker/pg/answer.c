@@ -5,6 +5,7 @@
 
 static int answer_row(struct pg_conn *c, const struct codec_message *m);
 static int answer_complete(struct pg_conn *c);
+static void answer_types_outdated(struct pg_conn *c);
 static int answer_ready(struct pg_conn *c, const struct codec_message *m);
 static int answer_error(struct pg_conn *c, const struct codec_message *m);
 static void answer_error_query(struct pg_conn *c, struct pg_query *q, const struct codec_error *e);
@@ -33,8 +34,11 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
         return answer_ready(c, m);
     case 'E': /* ErrorResponse */
         return answer_error(c, m);
+    case 'S': /* ParameterStatus: a statement, or the operator, has changed a setting of the session */
+        if (!c->conn_pool->pool_pooler)
+            conn_replace(c);
+        return 0;
     case 'N': /* NoticeResponse */
-    case 'S': /* ParameterStatus */
     case 'A': /* NotificationResponse */
         return 0;
     case '1': /* ParseComplete */
@@ -131,9 +135,27 @@ static int answer_row(struct pg_conn *c, const struct codec_message *m)
         return 0;
     }
     q->query_started = true;
-    if (q->query_ops->query_row(q, (char *)m->message_body + 2, m->message_len - 2, codec_be16(m->message_body)) != 0)
+    if (__builtin_expect(q->query_ops->query_row(q, (char *)m->message_body + 2, m->message_len - 2,
+                                                 codec_be16(m->message_body)) != 0,
+                         0))
         c->conn_verdict = PG_INTERNAL;
+    if (__builtin_expect(pg_types_outdated, 0))
+        answer_types_outdated(c);
     return 0;
+}
+
+/* A value is not of its type as we know it: the types are asked for again, and where nothing was written so is the
+ * query. */
+static void answer_types_outdated(struct pg_conn *c)
+{
+    pg_types_outdated = false;
+    if (c->conn_state != CONN_READY || !conn_suspect(c, pg_now()))
+        return;
+    conn_drain(c, AFTER_PREPARE);
+    if (!c->conn_pool->pool_read_only)
+        return;
+    c->conn_verdict = PG_INTERNAL;
+    c->conn_outdated = true;
 }
 
 static int answer_complete(struct pg_conn *c)
@@ -246,6 +268,11 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, const stru
     if (stale && q->query_stale <= p->pool_config.config_connections && q->query_stale < UINT8_MAX) {
         q->query_stale++;
         again = true;
+        conn_drain(c, AFTER_PREPARE);
+    }
+    /* It was there when the statement was prepared: dropped since, or the session looks elsewhere. */
+    if (codec_error_missing(e) && !q->query_retried && c->conn_state == CONN_READY && conn_suspect(c, now)) {
+        q->query_retried = again = true;
         conn_drain(c, AFTER_PREPARE);
     }
     if (demoted) /* the server is a standby now */

@@ -85,9 +85,12 @@ struct pg_conn {
     /* Life. */
     struct link conn_pq;
     enum conn_after conn_after;
-    bool conn_tried;        /* one attempt is over, whatever its end */
-    bool conn_up;           /* was ready since the last attempt began */
-    unsigned conn_failures; /* in a row */
+    bool conn_replacing;     /* being made anew because of that: whoever waits for it may go on waiting */
+    bool conn_changed;       /* a setting of its session was changed: to be replaced */
+    uint64_t conn_mended_at; /* when its statements were last prepared again on suspicion */
+    bool conn_tried;         /* one attempt is over, whatever its end */
+    bool conn_up;            /* was ready since the last attempt began */
+    unsigned conn_failures;  /* in a row */
     uint64_t conn_retry_at, conn_up_since;
     struct cancel conn_cancel;
     uint64_t conn_cancel_at; /* when a cancel was last sent; 0: never */
@@ -154,6 +157,10 @@ void conn_connect(struct pg_conn *c);
 void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why);
 /* Takes no more queries; `after` happens when those in flight are through, at the next conn_settle. */
 void conn_drain(struct pg_conn *c, enum conn_after after);
+/* Its session is not as it was made: it takes no more queries and is made anew. */
+void conn_replace(struct pg_conn *c);
+/* Whether it may be suspected once more that its statements or what is known of its types are out of date. */
+bool conn_suspect(struct pg_conn *c, uint64_t now) MUSTCHECK;
 /* Does what waits for the connection to be idle, if it is. */
 void conn_settle(struct pg_conn *c);
 void conn_tick(struct pg_conn *c, uint64_t now);
