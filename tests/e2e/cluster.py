@@ -172,7 +172,8 @@ class Cluster:
 
     def sql(self, script, database="app", **variables):
         """Runs a psql script as the superuser; returns what it prints, unaligned."""
-        command = ["psql", "-X", "-q", "-A", "-t", "-h", self.socket_dir, "-U", "postgres", "-d", database,
+        command = ["psql", "-X", "-q", "-A", "-t", "-h", self.socket_dir,
+                   "-p", str(self.settings.get("port", 5432)), "-U", "postgres", "-d", database,
                    "-v", "ON_ERROR_STOP=1", "-f", "-"]
         for name, value in variables.items():
             command += ["-v", "%s=%s" % (name, value)]

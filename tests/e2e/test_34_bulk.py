@@ -32,7 +32,7 @@ def test_large_parameter(server):
     running = server(ROUTES, POOLS, SETTINGS % 64)
     with Client(running.port) as client:
         for size in (200 * 1024, 1 << 20, 7, 2000000):
-            answer = client.post_json("/length", {"text": "ä" * (size // 2)})
+            answer = client.post_json("/length", '{"text":"%s"}'.encode() % ("ä" * (size // 2)).encode())
             assert answer.body == b"%d" % (size // 2)
 
 

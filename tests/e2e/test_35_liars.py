@@ -2,6 +2,7 @@
 not spin, what others ask is answered."""
 import os
 import struct
+import threading
 import time
 
 import pytest
@@ -53,17 +54,16 @@ LIES = {
 @pytest.mark.parametrize("lie", list(LIES))
 def test_lie(server, lie):
     with Liar() as liar:
-        # The silent ones end with the statement's time and ten seconds: here the liar hangs up before.
+        # A silent one ends with the statement's time and ten seconds: here the liar hangs up before.
         running = server(ROUTES, POOLS, conninfo=liar.conninfo)
         (worker,) = running.workers()
         assert one(running.port, "GET", "/n").body == b"7"
         for method in ("GET", "POST"):
-            liar.lie(*[LIES[lie]] * 1)
+            liar.lie(LIES[lie])
             before = processor_seconds(worker)
-            if lie == "half a message and nothing more" or lie == "a length of 2 GiB":
+            if lie == "half a message and nothing more":
                 with Load(running.port, {"/text": b"ok"}, clients=1, pause=0.02):
                     time.sleep(0.1)
-                    import threading
                     answers = []
                     asking = threading.Thread(target=lambda: answers.append(one(running.port, method, "/n")))
                     asking.start()
