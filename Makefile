@@ -15,6 +15,7 @@ SBINDIR    ?= $(PREFIX)/sbin
 BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 Q          := $(if $(V),,@)
 .DEFAULT_GOAL := all
 
@@ -63,7 +64,7 @@ LDFLAGS  :=
 # The request path runs through many small files: in a release build the compiler sees all of them at once, and may inline.
 INLINE   := --param max-inline-insns-auto=300 --param inline-unit-growth=300 --param large-function-growth=1000 \
             --param inline-min-speedup=2 --param max-inline-insns-single=2000
-LTO      := $(if $(ASAN)$(UBSAN)$(POISON),,$(if $(findstring clang,$(CC)),,-O3 -flto=auto -ffat-lto-objects $(INLINE)))
+LTO      := $(if $(ASAN)$(UBSAN)$(POISON),,$(if $(findstring clang,$(CC)),,-O3 -fno-plt -flto=auto -ffat-lto-objects $(INLINE)))
 NOLTO    := $(if $(LTO),-fno-lto)# for the many small programs, which would take long to link
 LIBS     := $(shell pkg-config --libs $(MODULES) 2>/dev/null)
 
@@ -124,9 +125,9 @@ $(B)/obj/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LTO) -MMD -MP -c -o $@ $<
 
 # cmocka's assertions do not tell the compiler that they do not return.
-$(B)/obj/tests/unit/%.o: CFLAGS += -Wno-null-dereference
+$(B)/obj/tests/unit/%.o: private CFLAGS += -Wno-null-dereference
 # Tests are compiled as they are written: no hot paths here, and their fixed inputs would make the inliner's warnings foolish.
-$(B)/obj/tests/%.o: LTO :=
+$(B)/obj/tests/%.o: private LTO :=
 
 # Other flags or another compiler: everything anew.
 $(B)/flags: FORCE
@@ -227,6 +228,7 @@ install: all
 	sed -e 's|/usr/local/sbin/|$(SBINDIR)/|g' -e 's|/usr/local/bin/|$(BINDIR)/|g' -e 's|/etc/vanilla/|$(SYSCONFDIR)/vanilla/|g' \
 	    conf/vanilla.service >$(DESTDIR)$(UNITDIR)/vanilla.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/vanilla.service
+	install -D -m 644 conf/vanilla.sysusers $(DESTDIR)$(SYSUSERSDIR)/vanilla.conf
 
 clean:
 	rm -rf build build-*

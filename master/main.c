@@ -1,5 +1,6 @@
 /* vanilla's command line. */
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@ static void main_standard_streams(void);
 
 int main(int argc, char **argv)
 {
+    static const struct option long_options[] = {
+        {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
     const char **overrides = calloc((size_t)argc + 1, sizeof *overrides), *file = MAIN_CONF;
     unsigned overrides_n = 0;
     bool check = false;
@@ -30,7 +33,7 @@ int main(int argc, char **argv)
         perror("vanilla");
         return EXIT_FAILURE;
     }
-    while ((option = getopt(argc, argv, "c:o:tVh")) != -1) {
+    while ((option = getopt_long(argc, argv, "c:o:tVh", long_options, NULL)) != -1) {
         switch (option) {
         case 'c':
             file = optarg;

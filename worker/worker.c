@@ -15,6 +15,7 @@
 #include "conf/log.h"
 #include "shm/stats.h"
 #include "worker/handler/admin.h"
+#include "worker/handler/sql.h"
 #include "worker/http/server.h"
 #include "worker/http/setup.h"
 #include "worker/mem/alloc.h"
@@ -320,6 +321,7 @@ static void worker_announce(struct worker *w)
 static void worker_gauges(struct worker *w)
 {
     const struct server *s = &w->worker_public;
+    unsigned i;
 
     stat_set(STAT_memory_buffers_total, buffers_total(s->server_buffers));
     stat_set(STAT_memory_buffers_used, buffers_used(s->server_buffers));
@@ -328,6 +330,10 @@ static void worker_gauges(struct worker *w)
     stat_set(STAT_memory_connection, slab_object_size(s->server_conns));
     stat_set(STAT_memory_requests, slab_bytes(s->server_requests));
     stat_set(STAT_memory_request, slab_object_size(s->server_requests));
+    for (i = 0; i < s->server_routes_n; i++)
+        if (s->server_routes[i].route_handler == &handler_sql)
+            stat_route_set(i, STAT_route_broken,
+                           sql_statement(s->server_routes[i].route_state)->statement_state == STATEMENT_BROKEN);
 }
 
 /* The kernel deals connections out blindly, so that one worker may shed while others are idle: each tells its pools how

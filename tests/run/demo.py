@@ -56,8 +56,9 @@ def wait_until_it_answers(server, build, runtime_dir, port):
             sys.exit("vanilla ended with exit code %d; its own words are above" % server.returncode)
         asked = subprocess.run([os.path.join(build, "vanillactl"), "-r", runtime_dir, "stats", "--json"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        if asked.returncode == 0 and all(pool["up"] == pool["connections"] > 0
-                                         for pool in json.loads(asked.stdout)["pools"]):
+        stats = json.loads(asked.stdout) if asked.returncode == 0 else None
+        if stats and all(worker["state"] == "ready" for worker in stats["workers"]) and all(
+                pool["up"] == pool["connections"] > 0 for pool in stats["pools"]):
             status, body = http_get(port, "/items/1")
             if status == 200:
                 return

@@ -4,17 +4,22 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "conf/log.h"
 #include "worker/http/respond.h"
 #include "worker/http/server.h"
 #include "worker/http/status.h"
 #include "worker/json/write.h"
 #include "worker/pg/sqlstate.h"
 
+#define LOG_AGAIN_NS UINT64_C(1000000000)
+
 static void render_other(struct request *r) __attribute__((noinline));
 static inline bool render_usual(struct request *r);
 static void render_error(struct request *r);
 static void put_head(struct request *r, const char *head, size_t len);
 static void request_send_away(struct request *r);
+static unsigned request_allowed(const struct request *r);
+static void log_failure(const struct request *r, const char *what, const char *why);
 static void problem_member(struct out *o, const char *name, size_t name_len, struct slice value);
 static bool is_optimistic(unsigned status);
 
@@ -242,11 +247,11 @@ void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg
         r->req_out.out_error = OUT_NO_BUFFERS;
         return;
     case PG_UNKNOWN:
-        request_problem(
-            r, 502,
-            &(struct problem){.problem_title = SLICE_LITERAL("outcome unknown"),
-                              .problem_detail = SLICE_LITERAL("the connection to the database was lost while the "
-                                                              "statement ran: it may or may not have taken effect")});
+        request_problem(r, 502,
+                        &(struct problem){.problem_detail = SLICE_LITERAL(
+                                              "outcome unknown: the connection to the database was lost while the "
+                                              "statement ran; it may or may not have taken effect")});
+        log_failure(r, "outcome unknown", "the connection was lost");
         return;
     case PG_BROKEN:
         request_problem(
@@ -255,17 +260,22 @@ void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg
         return;
     case PG_ERROR: {
         const struct pg_sqlstate *s = pg_sqlstate_find(error->error_sqlstate);
-        struct problem p = {.problem_title = {s->sqlstate_title, strlen(s->sqlstate_title)},
+        struct problem p = {.problem_detail = {s->sqlstate_title, strlen(s->sqlstate_title)},
                             .problem_sqlstate = {error->error_sqlstate, strlen(error->error_sqlstate)},
                             .problem_retry_after = s->sqlstate_retry_after};
 
         if (r->req_server->server_conf->conf_expose_errors && error->error_message != NULL)
             p.problem_detail = (struct slice){error->error_message, strlen(error->error_message)};
         request_problem(r, s->sqlstate_status, &p);
+        if (s->sqlstate_status == 405)
+            r->req_allow = (uint16_t)(request_allowed(r) & ~(1u << r->req_http.rq_method));
+        if (s->sqlstate_status >= 500)
+            log_failure(r, error->error_sqlstate, error->error_message != NULL ? error->error_message : "");
         return;
     }
     case PG_DONE:
     case PG_INTERNAL:
+        log_failure(r, "unusable answer", "a protocol error, or not what the route's result wants");
         break;
     }
     request_problem(r, 500,
@@ -411,6 +421,34 @@ static void put_head(struct request *r, const char *head, size_t len)
     }
     out_append(&o, &r->req_out);
     r->req_out = o;
+}
+
+/* The methods that the request's path has routes for. */
+static unsigned request_allowed(const struct request *r)
+{
+    struct route_match m;
+
+    if (r->req_conn == NULL)
+        return 0;
+    router_match(r->req_server->server_router, METHOD_UNKNOWN, r->req_http.rq_path, &m);
+    return m.match_allow;
+}
+
+/* An answer 5xx that is the database's or the route's doing: one line, at most one a second, which says how many had
+ * none. */
+static void log_failure(const struct request *r, const char *what, const char *why)
+{
+    struct server *s = r->req_server;
+    const struct conf_route *route = r->req_route->route_conf;
+
+    if (s->server_now_ns - s->server_failure_ns < LOG_AGAIN_NS && s->server_failure_ns != 0) {
+        s->server_failures++;
+        return;
+    }
+    s->server_failure_ns = s->server_now_ns;
+    log_write(LOG_LEVEL_WARN, "%s %s: %s: %s (and %u more since the last such line)",
+              conf_method_name(route->route_method), route->route_path, what, why, s->server_failures);
+    s->server_failures = 0;
 }
 
 static void problem_member(struct out *o, const char *name, size_t name_len, struct slice value)

@@ -25,6 +25,7 @@ struct sql { /* per worker and route */
     struct json_shape *sql_shape; /* row and rows: of the current description */
     char sql_why[256];
     struct share *sql_share; /* NULL: each request has its own query */
+    char *sql_label;         /* "GET /items/{id}" */
     bool sql_wants_peer;     /* a parameter is conn.ip */
     char *sql_open;          /* `{"items":`, before what the statement returns; "" without `wrap` */
     size_t sql_open_len;
@@ -44,6 +45,7 @@ static int sql_row(struct pg_query *q, char *cells, size_t len, unsigned columns
 static int sql_cell(struct out *o, const struct sql *sql, char *cells, size_t len);
 static void sql_restart(struct pg_query *q);
 static void sql_done(struct pg_query *q, enum pg_outcome outcome, const struct pg_error *error);
+static void sql_failed(struct request *r, const struct sql *sql, enum pg_outcome outcome, const struct pg_error *error);
 static void sql_finish_rows(struct request *r, struct sql *sql);
 static void sql_bad_parameter(struct request *r, const struct params_error *error);
 static struct sql *sql_of(struct pg_query *q);
@@ -81,12 +83,17 @@ static int sql_new(const struct handler_setup *setup, void **state, char why[256
             sql->sql_wants_peer = true;
     if (setup->setup_route->route_share)
         sql->sql_share = share_new(setup->setup_route->route_params_n);
-    if (sql->sql_params == NULL || sql_wrap(sql) != 0 || (setup->setup_route->route_share && sql->sql_share == NULL)) {
+    if (asprintf(&sql->sql_label, "%s %s", conf_method_name(setup->setup_route->route_method),
+                 setup->setup_route->route_path) < 0)
+        sql->sql_label = NULL;
+    if (sql->sql_params == NULL || sql->sql_label == NULL || sql_wrap(sql) != 0 ||
+        (setup->setup_route->route_share && sql->sql_share == NULL)) {
         (void)snprintf(why, 256, "out of memory");
         sql_free(sql);
         return -1;
     }
     sql->sql_statement.magic = PG_STATEMENT_MAGIC;
+    sql->sql_statement.statement_label = sql->sql_label;
     sql->sql_statement.statement_sql = setup->setup_route->route_sql;
     sql->sql_statement.statement_index = setup->setup_route_index;
     sql->sql_statement.statement_described = sql_described;
@@ -146,6 +153,7 @@ static void sql_free(void *state)
     params_free(&sql->sql_params);
     share_free(&sql->sql_share);
     free(sql->sql_open);
+    free(sql->sql_label);
     if (sql->sql_shape != NULL)
         json_shape_free(&sql->sql_shape);
     sql->magic = 0;
@@ -256,6 +264,7 @@ static const char *sql_described(struct pg_statement *s, void *arg)
     const struct conf_route *route = sql->sql_route;
     const char *names[1664]; /* PostgreSQL's MaxTupleAttributeNumber */
     const struct pg_type *types[1664];
+    struct params_error error;
     struct json_shape *shape;
     char *why = NULL;
     unsigned i;
@@ -264,6 +273,11 @@ static const char *sql_described(struct pg_statement *s, void *arg)
     if (s->statement_params_n != route->route_params_n) {
         (void)snprintf(sql->sql_why, sizeof(sql->sql_why), "the statement has %u parameters, the route gives %u",
                        s->statement_params_n, route->route_params_n);
+        return sql->sql_why;
+    }
+    if (params_check_defaults(sql->sql_params, s->statement_params, &error) != 0) {
+        (void)snprintf(sql->sql_why, sizeof(sql->sql_why), "the default of %s %s", error.error_param->param_spec,
+                       error.error_why);
         return sql->sql_why;
     }
     if (route->route_result == RESULT_NONE)
@@ -380,17 +394,24 @@ static void sql_done(struct pg_query *q, enum pg_outcome outcome, const struct p
     if (!request_abandoned(r)) {
         if (r->req_out.out_error != OUT_OK)
             ; /* too large, or no buffers: request_render says so */
-        else if (outcome == PG_INTERNAL && r->req_rows > 1 && sql->sql_route->route_result != RESULT_ROWS)
-            request_problem(
-                r, 500, &(struct problem){.problem_detail = SLICE_LITERAL("the statement returned more than one row")});
-        else if (outcome != PG_DONE)
-            request_outcome(r, outcome, error);
-        else
+        else if (outcome == PG_DONE)
             sql_finish_rows(r, sql);
+        else
+            sql_failed(r, sql, outcome, error);
         if (sql->sql_share != NULL)
             sql_answer_followers(r, outcome, error);
     }
     request_finish(r, HANDLER_DONE);
+}
+
+static void sql_failed(struct request *r, const struct sql *sql, enum pg_outcome outcome, const struct pg_error *error)
+{
+    bool rows = r->req_rows > 1 && sql->sql_route->route_result != RESULT_ROWS;
+
+    request_outcome(r, outcome, error);
+    if (outcome == PG_INTERNAL && rows)
+        request_problem(r, 500,
+                        &(struct problem){.problem_detail = SLICE_LITERAL("the statement returned more than one row")});
 }
 
 /* The statement is through: completes the body. */

@@ -41,7 +41,7 @@ struct memo_head {
 };
 
 struct http_memo { /* zeroed at start */
-    uint32_t memo_misses, memo_head_misses;
+    uint32_t memo_misses, memo_head_misses, memo_last;
     struct memo_entry memo_entries[MEMO_ENTRIES];
     struct memo_head memo_heads[MEMO_HEADS]; /* by their length */
 };
@@ -61,15 +61,17 @@ static inline struct memo_slice memo_slice_in(struct slice s, const char *block)
 }
 
 /* The entry that equals the beginning of the len octets at `block`, or NULL. */
-static inline const struct memo_entry *memo_find(const struct http_memo *memo, const char *block, uint32_t len)
+static inline const struct memo_entry *memo_find(struct http_memo *memo, const char *block, uint32_t len)
 {
     unsigned i;
 
-    for (i = 0; i < MEMO_ENTRIES; i++) {
-        const struct memo_entry *e = &memo->memo_entries[i];
+    for (i = 0; i < MEMO_ENTRIES; i++) { /* from the last one that was it */
+        const struct memo_entry *e = &memo->memo_entries[(memo->memo_last + i) % MEMO_ENTRIES];
 
-        if (e->entry_len != 0 && e->entry_len <= len && memcmp(e->entry_block, block, e->entry_len) == 0)
+        if (e->entry_len != 0 && e->entry_len <= len && memcmp(e->entry_block, block, e->entry_len) == 0) {
+            memo->memo_last = (memo->memo_last + i) % MEMO_ENTRIES;
             return e;
+        }
     }
     return NULL;
 }
@@ -108,7 +110,7 @@ static inline bool memo_head_find(struct http_memo *memo, struct http_parser *p,
     const struct memo_head *h = &memo->memo_heads[len % MEMO_HEADS];
     ptrdiff_t by = base - h->head_octets;
 
-    if (h->head_len != len || memcmp(h->head_octets, base, len) != 0)
+    if (h->head_len != len || len == 0 || memcmp(h->head_octets, base, len) != 0)
         return false;
     *p = h->head_parser;
     *rq = h->head_request;

@@ -108,10 +108,12 @@ struct server {
     unsigned server_values_max; /* of all routes, the most parameters */
     struct conn_list server_lists[CONN_STATES];
     struct conn_queue server_dirty;
-    uint64_t server_now_ns; /* CLOCK_MONOTONIC at the latest event */
-    uint32_t server_now_ms; /* of the latest tick: good enough for deadlines */
-    time_t server_second;   /* whose date is written in server_date and in the routes' heads */
-    char server_date[29];   /* IMF-fixdate */
+    uint64_t server_now_ns;     /* CLOCK_MONOTONIC at the latest event */
+    uint64_t server_failure_ns; /* when a failed query was last logged */
+    unsigned server_failures;   /* not logged since */
+    uint32_t server_now_ms;     /* of the latest tick: good enough for deadlines */
+    time_t server_second;       /* whose date is written in server_date and in the routes' heads */
+    char server_date[29];       /* IMF-fixdate */
     struct listener server_listeners[SERVER_LISTENERS_MAX];
     unsigned server_listeners_n;
 };

@@ -30,9 +30,9 @@ _Static_assert(STAT_alloc_connect == STAT_alloc_start + ALLOC_CONNECT &&
                    STAT_alloc_other == STAT_alloc_start + ALLOC_OTHER,
                "counters.def lists alloc.* in the order of enum alloc_scope");
 
-enum alloc_scope alloc_scope_now = ALLOC_START;
+volatile enum alloc_scope alloc_scope_now = ALLOC_START;
 
-static bool alloc_is_ready, alloc_traps;
+static volatile bool alloc_is_ready, alloc_traps; /* volatile: see alloc_scope_now */
 
 static void count(size_t bytes);
 static void trap(void) __attribute__((noreturn, noinline));

@@ -20,7 +20,8 @@ enum alloc_scope {
     ALLOC_SCOPES
 };
 
-extern enum alloc_scope alloc_scope_now;
+/* Volatile, because the compiler knows that malloc reads no variable of ours, and is wrong. */
+extern volatile enum alloc_scope alloc_scope_now;
 
 /* Enters a scope; returns the one to go back to: `old = alloc_enter(ALLOC_CONNECT); ...; alloc_leave(old);` */
 static inline enum alloc_scope alloc_enter(enum alloc_scope s)

@@ -362,8 +362,9 @@ static int link_finish(struct link *l)
         struct pg_statement *s = l->link_statements[i];
 
         if (describe_apply(s, &l->link_entries[i], l->link_types))
-            l->link_log(LOG_LEVEL_ERROR, "pool %s: statement %s is broken: %s (%s)", l->link_pool->pool_name,
-                        s->statement_name, s->statement_why, s->statement_sql);
+            l->link_log(LOG_LEVEL_ERROR, "pool %s: %s is broken: %s (%s)", l->link_pool->pool_name,
+                        s->statement_label != NULL ? s->statement_label : s->statement_name, s->statement_why,
+                        s->statement_sql);
     }
     link_clear(l);
     return 0;

@@ -192,6 +192,25 @@ int params_check(const struct params *p, const struct pg_type *const *types, con
     return 0;
 }
 
+int params_check_defaults(const struct params *p, const struct pg_type *const *types, struct params_error *error)
+{
+    unsigned n = p->params_route->route_params_n, i;
+
+    for (i = 0; i < n; i++) {
+        const struct conf_param *param = &p->params_route->route_params[i];
+        struct param_value v = {.value_p = param->param_default, .value_form = PARAM_PLAIN, .value_is_default = true};
+        const char *why;
+
+        if (param->param_default == NULL)
+            continue;
+        v.value_len = (uint32_t)strlen(param->param_default);
+        why = value_check(types[i], &v);
+        if (why != NULL)
+            return refuse(error, 500, param, why);
+    }
+    return 0;
+}
+
 void params_write(struct out *o, const struct params *p, const struct pg_type *const *types,
                   const struct param_value *values)
 {

@@ -51,6 +51,10 @@ int params_find(const struct params *p, const struct http_request *rq, const str
 int params_check(const struct params *p, const struct pg_type *const *types, const struct param_value *values,
                  struct params_error *error) MUSTCHECK;
 
+/* Checks all defaults against the types.  0 or -1 with *error. */
+int params_check_defaults(const struct params *p, const struct pg_type *const *types,
+                          struct params_error *error) MUSTCHECK;
+
 /* Appends Bind's "parameter values" part for all n: for each Int32 length (-1: NULL) and the octets, text format
  * (protocol "Bind (F)", from the Int16 number of parameter values on).  JSON arrays become array literals for PG_ARRAY
  * types. */
