@@ -98,7 +98,7 @@ objects   = $(patsubst %.c,$(B)/obj/%.o,$(1))
 UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/unit/%,$(UNIT))
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ))
 
-.PHONY: all deps run test quick unit fuzz fuzz-corpus fuzzers load lint format check-format analyze profile-allocs profile-instructions \
+.PHONY: all deps run test quick unit bench fuzz fuzz-corpus fuzzers load lint format check-format analyze profile-allocs profile-instructions \
         profile-memory install clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -182,6 +182,11 @@ profile-instructions: all load
 profile-memory: all load
 	$(Q)VANILLA_BIN=$(B) tests/profile/idle_connections.py
 
+# Ratios between ways of doing it, measured in turns; needs wrk, and nginx for a peer.  `make bench BENCH='--short batch'`.
+BENCH ?=
+bench: all
+	$(Q)VANILLA_BIN=$(B) tests/bench/bench.py $(BENCH)
+
 lint:
 	$(Q)tests/run/lint.py
 
@@ -235,5 +240,5 @@ clean:
 
 help:
 	@echo 'all run test quick unit lint fuzz fuzz-corpus analyze format check-format deps install clean'
-	@echo 'profile-allocs profile-instructions profile-memory'
+	@echo 'bench profile-allocs profile-instructions profile-memory'
 	@echo 'ASAN=1 UBSAN=1 POISON=1 NOFREE=1 CC=clang V=1 | run: PORT= ADMIN_PORT= ROWS= | fuzz: TIME= | install: DESTDIR= PREFIX='
