@@ -1,6 +1,7 @@
 """Who is let in: every slot first, then the queue, bounded in length and time; and each shed is counted where it belongs."""
 import os
 import signal
+import socket
 import threading
 import time
 
@@ -283,3 +284,21 @@ def test_no_worker_sheds_for_long_while_another_is_idle(server):
     assert running.stats()["total"]["shed.pool_full"] > 0
     assert 'vanilla_pool_moved_total{pool="read"' in running.ctl("stats", "--prometheus")
     assert shed < 0.05, (shed, [worker["counters"]["http.requests"] for worker in workers])
+
+
+def test_a_client_that_has_closed_its_side(server):
+    """Its answer is sent while it comes within abandon_ms; then its query is given up, and cancelled."""
+    running = server(SLEEP, pools(connections=1, max_inflight=4, abandon_ms=300, statement_timeout_ms=20000))
+    for seconds, answered in (("0.1", True), ("15", False)):
+        with Client(running.port, timeout=5) as client:
+            client.send_request("GET", "/sleep/" + seconds)
+            client.socket.shutdown(socket.SHUT_WR)
+            if answered:
+                assert client.read().status == 200
+            else:
+                began = time.monotonic()
+                assert client.closes()
+                assert 0.25 < time.monotonic() - began < 2
+    until(lambda: pool_of(running)["inflight"] == 0, timeout=3)
+    assert one(running.port, "GET", "/row").status == 200
+    assert running.total("http.aborted") == 1

@@ -283,7 +283,9 @@ static void conn_settle(struct conn *c)
     else if (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_READING && !c->conn_closing)
         conn_move(c, c->conn_reading->req_in_body ? CONN_BODY : CONN_HEAD);
     else if (c->conn_requests_n > 0) {
-        if (c->conn_state != CONN_IDLE) /* a query is short: conn_late sees that the connection is not idle */
+        if (c->conn_eof)
+            conn_move(c, CONN_LEFT);
+        else if (c->conn_state != CONN_IDLE) /* a query is short: conn_late sees that the connection is not idle */
             conn_move(c, CONN_BUSY);
     } else if (s->server_draining)
         conn_close(c);
@@ -392,6 +394,7 @@ static void conn_late(struct conn *c)
         server_count(s, STAT_timeout_idle, 1);
         conn_close(c);
         return;
+    case CONN_LEFT:
     case CONN_LINGER:
         conn_close(c);
         return;

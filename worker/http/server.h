@@ -20,6 +20,7 @@ enum conn_state {             /* which of the server's lists it is on; each but 
                   CONN_HEAD,  /* a request's head is coming: header_ms */
                   CONN_BODY,  /* a request's body is coming: body_ms */
                   CONN_BUSY,  /* requests are running: the pool's limits apply */
+                  CONN_LEFT,  /* requests are running, but the client has sent FIN: abandon_ms */
                   CONN_WRITE, /* the client does not take its answer: write_ms */
                   CONN_LINGER, /* answered and shut down for writing; what still comes is read and dropped (RFC
                                   9112 9.6) */

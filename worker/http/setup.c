@@ -37,6 +37,9 @@ int server_init(struct server *s, const struct server_config *config, char why[2
     s->server_timeouts_ms[CONN_BODY] = t->timeout_body_ms;
     s->server_timeouts_ms[CONN_WRITE] = t->timeout_write_ms;
     s->server_timeouts_ms[CONN_LINGER] = LINGER_MS;
+    for (i = 0; i < config->config_conf->conf_pools_n; i++)
+        if (config->config_conf->conf_pools[i].pool_abandon_ms > s->server_timeouts_ms[CONN_LEFT])
+            s->server_timeouts_ms[CONN_LEFT] = config->config_conf->conf_pools[i].pool_abandon_ms;
     for (i = 0; i < CONN_STATES; i++)
         TAILQ_INIT(&s->server_lists[i]);
     STAILQ_INIT(&s->server_dirty);
