@@ -28,15 +28,18 @@ class Load:
 
     def run(self, number):
         try:
-            with Client(self.port, timeout=15) as client:
-                while not self.stop.is_set():
-                    number += 1
-                    self.ask(client, *self.targets[number % len(self.targets)])
+            while not self.stop.is_set():
+                with Client(self.port, timeout=15) as client:
+                    again = True
+                    while again and not self.stop.is_set():
+                        number += 1
+                        again = self.ask(client, *self.targets[number % len(self.targets)])
         except (Closed, OSError, AssertionError, ValueError) as error:
             with self.lock:
                 self.strange.append(repr(error))
 
     def ask(self, client, target, body):
+        """Whether the connection may be used again."""
         began = time.monotonic()
         if isinstance(target, tuple):
             answer = client.request(target[0], target[1], target[2], {"Content-Type": "application/json"})
@@ -55,6 +58,7 @@ class Load:
             time.sleep(0.002)
         elif self.pause:
             time.sleep(self.pause)
+        return "close" not in (answer.get("connection") or "").lower()
 
     def well_within(self, seconds):
         """Waits until that long has passed with nothing but successes from now on, at the end at least."""

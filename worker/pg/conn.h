@@ -121,6 +121,7 @@ struct pg_pool {
     unsigned pool_retry_n, pool_waiting_n;
     /* How long a query may wait (queue.c). */
     uint64_t pool_patience_ns, pool_target_ns; /* queue_timeout_ms; under lasting overload */
+    uint64_t pool_interval_ns;
     bool pool_overloaded;
     uint64_t pool_judge_at, pool_luckiest_ns; /* end of the interval; the shortest wait in it, UINT64_MAX: none */
     bool pool_alarmed;                        /* pool_alarm_fd, a timerfd, is set */

@@ -14,7 +14,8 @@
 
 #include "worker/mem/alloc.h"
 
-#define JUDGE_NS 100000000u /* an interval */
+#define INTERVAL_MIN_NS 100000000u
+#define INTERVAL_TARGETS 4u /* an interval is so many targets long, at least */
 #define TARGET_PART 10u     /* of queue_timeout_ms */
 #define ALARM_MIN_NS 500000u
 
@@ -33,6 +34,9 @@ int queue_init(struct pg_pool *p)
     TAILQ_INIT(&p->pool_waiting);
     p->pool_patience_ns = (uint64_t)conf->pool_queue_timeout_ms * 1000000u;
     p->pool_target_ns = p->pool_patience_ns / TARGET_PART;
+    p->pool_interval_ns = p->pool_target_ns * INTERVAL_TARGETS;
+    if (p->pool_interval_ns < INTERVAL_MIN_NS)
+        p->pool_interval_ns = INTERVAL_MIN_NS;
     p->pool_alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (p->pool_alarm_fd < 0)
         return -1;
@@ -58,7 +62,7 @@ void queue_wait(struct pg_pool *p, struct pg_query *q, uint64_t now)
     q->query_at_ns = now;
     if (TAILQ_EMPTY(&p->pool_waiting)) {
         p->pool_overloaded = false;
-        p->pool_judge_at = now + JUDGE_NS;
+        p->pool_judge_at = now + p->pool_interval_ns;
         p->pool_luckiest_ns = UINT64_MAX;
     }
     TAILQ_INSERT_TAIL(&p->pool_waiting, q, query_link);
@@ -181,7 +185,7 @@ static void queue_judge(struct pg_pool *p, uint64_t waited, uint64_t now)
         p->pool_overloaded = false;
     }
     p->pool_luckiest_ns = UINT64_MAX;
-    p->pool_judge_at = now + JUDGE_NS;
+    p->pool_judge_at = now + p->pool_interval_ns;
 }
 
 /* Wakes the loop when the patience of the first in line is over. */
