@@ -204,9 +204,13 @@ struct request *request_of_query(struct pg_query *q)
 /* A shed by a pool that has free slots in other workers: the client's next connection may be dealt to one of them. */
 static void request_send_away(struct request *r)
 {
-    if (r->req_conn == NULL || !pg_pool_send_away(r->req_query.query_statement->statement_pool))
-        return;
-    r->req_close = r->req_conn->conn_linger = true;
+    struct conn *c = r->req_conn;
+
+    if (c == NULL || c->conn_requests_n > 1 || (c->conn_reading != NULL && c->conn_reading != r) ||
+        (c->conn_buf != NULL && c->conn_buf->buf_start != c->conn_buf->buf_end))
+        return; /* there is more to answer on this connection */
+    if (pg_pool_send_away(r->req_query.query_statement->statement_pool))
+        r->req_close = c->conn_linger = true;
 }
 
 enum handler_result request_submit(struct request *r)
