@@ -100,7 +100,7 @@ objects   = $(patsubst %.c,$(B)/obj/%.o,$(1))
 UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/unit/%,$(UNIT))
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ))
 
-.PHONY: all deps run test quick unit fuzz fuzz-corpus fuzzers load lint format check-format analyze profile-allocs profile-instructions \
+.PHONY: all deps run test quick unit bench fuzz fuzz-corpus fuzzers load lint format check-format analyze profile-allocs profile-instructions \
         profile-rss profile-plants profile-memory profilers asan tsan valgrind heaptrack massif helgrind install clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -214,6 +214,11 @@ valgrind heaptrack massif helgrind: all profilers $(B)/counters_threads
 	$(Q)tests/deps.sh profile
 	$(Q)VANILLA_BIN=$(B) tests/profile/tools.py $@ $(ARGS)
 
+# Ratios between ways of doing it, measured in turns; needs wrk, and nginx for a peer.  `make bench BENCH='--short batch'`.
+BENCH ?=
+bench: all
+	$(Q)VANILLA_BIN=$(B) tests/bench/bench.py $(BENCH)
+
 lint:
 	$(Q)tests/run/lint.py
 
@@ -267,6 +272,6 @@ clean:
 
 help:
 	@echo 'all run test quick unit lint fuzz fuzz-corpus analyze format check-format deps install clean'
-	@echo 'profile-allocs profile-rss profile-memory [connections|messages|stability] profile-plants profile-instructions'
+	@echo 'bench profile-allocs profile-rss profile-memory [connections|messages|stability] profile-plants profile-instructions'
 	@echo 'asan tsan valgrind heaptrack massif helgrind'
 	@echo 'ASAN=1 UBSAN=1 TSAN=1 POISON=1 NOFREE=1 PLANT=1 CC=clang V=1 | run: PORT= ADMIN_PORT= ROWS= | fuzz: TIME= | install: DESTDIR= PREFIX='

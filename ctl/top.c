@@ -241,7 +241,7 @@ static void top_pools(const struct top *top, FILE *to)
         table_text(t, "%s", syncs > 0 ? format_rate(text, queries / syncs) : "-");
         top_cell(t, top_pool(top, i, STAT_pool_rows));
         top_cell(t, top_pool(top, i, STAT_pool_shed_pool_full) + top_pool(top, i, STAT_pool_shed_queue_timeout) +
-                        top_pool(top, i, STAT_pool_shed_pool_down));
+                        top_pool(top, i, STAT_pool_shed_pool_down) + top_pool(top, i, STAT_pool_shed_buffers));
         top_cell(t, top_pool(top, i, STAT_pool_errors));
     }
     table_print(&t, to);

@@ -51,6 +51,7 @@ struct crew {
     struct crew_plan crew_plan;
     struct slot *crew_slots; /* crew_workers */
     bool crew_told_ready, crew_told_over;
+    unsigned *crew_inflight; /* each pool's max_inflight as it was set while running; 0: the file's */
 };
 
 /* NULL: out of memory. */
@@ -64,6 +65,8 @@ void crew_drain(struct crew *c);
 void crew_stop(struct crew *c);
 /* Sends one octet to every worker. */
 void crew_command(struct crew *c, char command);
+/* Sets a pool's max_inflight, for workers to come too. */
+void crew_set_inflight(struct crew *c, unsigned pool, unsigned max_inflight);
 /* Was this process, of which waitpid says `status`, one of the crew's? */
 bool crew_reap(struct crew *c, pid_t pid, int status);
 

@@ -52,6 +52,7 @@ static void master_on_over(void *context, bool broken);
 static void master_on_signal(void *context, int signo);
 static void master_on_command(void *context, struct control_client *client, enum control_command command,
                               const char *argument);
+static void master_set(struct master *m, struct control_client *client, const char *argument);
 static void master_on_watchdog(evutil_socket_t fd, short what, void *arg);
 static const char *master_ask(struct master *m, enum ask ask);
 static void master_reap(struct master *m);
@@ -261,7 +262,7 @@ static void master_on_command(void *context, struct control_client *client, enum
         control_answer(client, "ok\nvanilla %s\n", VANILLA_VERSION);
         return;
     case CONTROL_set:
-        control_answer(client, "refused: not supported by this version\n");
+        master_set(m, client, argument);
         return;
     default:
         break;
@@ -279,6 +280,39 @@ static void master_on_command(void *context, struct control_client *client, enum
         control_answer(client, "refused: %s\n", refusal);
     else
         control_answer(client, "ok\n");
+}
+
+/* POOL.max_inflight=N */
+static void master_set(struct master *m, struct control_client *client, const char *argument)
+{
+    static const char key[] = ".max_inflight=";
+    const struct conf *conf = m->master_conf;
+    const char *at = strstr(argument, key), *digits = at != NULL ? at + sizeof key - 1 : "";
+    unsigned long n =
+        strlen(digits) <= 4 && strspn(digits, "0123456789") == strlen(digits) ? strtoul(digits, NULL, 10) : 0;
+    unsigned i;
+
+    if (at == NULL || n == 0 || n > WORKER_INFLIGHT_MAX) {
+        control_answer(client, "refused: \"%.128s\": POOL.max_inflight=N is what can be set, N from 1 to %u\n",
+                       argument, WORKER_INFLIGHT_MAX);
+        return;
+    }
+    for (i = 0; i < conf->conf_pools_n; i++)
+        if (strlen(conf->conf_pools[i].pool_name) == (size_t)(at - argument) &&
+            memcmp(conf->conf_pools[i].pool_name, argument, (size_t)(at - argument)) == 0)
+            break;
+    if (i == conf->conf_pools_n) {
+        control_answer(client, "refused: there is no pool \"%.*s\"\n", (int)(at - argument > 64 ? 64 : at - argument),
+                       argument);
+        return;
+    }
+    if (m->master_state == MASTER_DRAINING || m->master_state == MASTER_STOPPING) {
+        control_answer(client, "refused: the server is ending\n");
+        return;
+    }
+    log_write(LOG_LEVEL_INFO, "control socket: %s", argument);
+    crew_set_inflight(m->master_crew, i, (unsigned)n);
+    control_answer(client, "ok\n");
 }
 
 static void master_on_watchdog(evutil_socket_t fd, short what, void *arg)

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -35,6 +36,8 @@ int privileges_drop(const struct privileges *p)
         if (setgroups((size_t)p->privileges_groups_n, p->privileges_groups) != 0 ||
             setresgid(p->privileges_gid, p->privileges_gid, p->privileges_gid) != 0 ||
             setresuid(p->privileges_uid, p->privileges_uid, p->privileges_uid) != 0)
+            return -1;
+        if (setenv("HOME", p->privileges_home, 1) != 0)
             return -1;
         /* A change of user turns core dumps and ptrace by the same user off.  Both are welcome when the account is ours
          * alone; `nobody` is everybody's, and the worker's memory holds passwords. */
@@ -80,6 +83,7 @@ static int privileges_lookup(struct privileges *p, const struct conf *conf, char
     p->privileges_drop = true;
     p->privileges_named = conf->conf_user != NULL;
     p->privileges_uid = user->pw_uid;
+    snprintf(p->privileges_home, sizeof p->privileges_home, "%s", user->pw_dir != NULL ? user->pw_dir : "/");
     p->privileges_groups_n = PRIVILEGES_GROUPS_MAX;
     if (getgrouplist(name, p->privileges_gid, p->privileges_groups, &p->privileges_groups_n) < 0) {
         snprintf(why, why_len, "%s: user \"%s\": member of more than %d groups", conf->conf_file, name,

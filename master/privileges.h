@@ -20,7 +20,8 @@ struct privileges {
     gid_t privileges_gid;
     gid_t privileges_groups[PRIVILEGES_GROUPS_MAX];
     int privileges_groups_n;
-    gid_t privileges_control; /* the configured `group`, whose members may use the control socket; -1: none */
+    char privileges_home[256]; /* where libpq looks for certificates and passwords */
+    gid_t privileges_control;  /* the configured `group`, whose members may use the control socket; -1: none */
 };
 
 /* Looks the names up, once, in the master (no account file is read after the fork) and logs what follows from them.

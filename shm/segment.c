@@ -229,6 +229,23 @@ void segment_set_max_inflight(struct segment *s, unsigned pool, unsigned max_inf
     stat_store(&layout_pools(s)[pool].pool_max_inflight, max_inflight);
 }
 
+unsigned segment_free_slots(const struct segment *s, unsigned pool, unsigned but)
+{
+    unsigned slot, all = 0;
+
+    CHECK_OBJ(s, SEGMENT_MAGIC);
+    AN(pool < s->segment_pools);
+    for (slot = 0; slot < s->segment_workers; slot++) {
+        const uint64_t *c = layout_worker_own(s, slot).stats_pools[pool].pool_counters;
+        uint64_t slots = layout_load(&c[STAT_pool_slots]);
+        uint64_t taken = layout_load(&c[STAT_pool_inflight]) + layout_load(&c[STAT_pool_waiting]);
+
+        if (slot != but && layout_load(&layout_worker(s, slot)->worker_state) == WORKER_STATE_READY && taken < slots)
+            all += (unsigned)(slots - taken);
+    }
+    return all;
+}
+
 void segment_attach(struct segment *s, unsigned slot, int pid, int cpu, uint64_t generation)
 {
     struct layout_worker *w;

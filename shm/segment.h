@@ -76,6 +76,8 @@ void segment_attach(struct segment *s, unsigned slot, int pid, int cpu, uint64_t
 /* Also sets the started (STARTING) or ready (READY) time.  The worker calls it; the master for DEAD, once the worker is
  * gone: from then on its gauges do not count in totals, while what it counted and its peaks do. */
 void segment_worker_state(struct segment *s, unsigned slot, enum worker_state state);
+/* How many of a pool's slots the ready workers but `but` have free, less what waits there, as of their latest ticks. */
+unsigned segment_free_slots(const struct segment *s, unsigned pool, unsigned but);
 void segment_heartbeat(struct segment *s, unsigned slot, uint64_t now_ns); /* CLOCK_MONOTONIC */
 
 #endif

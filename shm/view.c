@@ -209,7 +209,7 @@ uint64_t view_pool(const struct segment *s, unsigned pool, enum stat_pool counte
 uint64_t view_pool_shed(const struct segment *s, unsigned pool)
 {
     return view_pool(s, pool, STAT_pool_shed_pool_full) + view_pool(s, pool, STAT_pool_shed_queue_timeout) +
-           view_pool(s, pool, STAT_pool_shed_pool_down);
+           view_pool(s, pool, STAT_pool_shed_pool_down) + view_pool(s, pool, STAT_pool_shed_buffers);
 }
 
 uint64_t view_route(const struct segment *s, unsigned route, enum stat_route counter)

@@ -44,6 +44,10 @@ struct worker {
     int worker_tick_fd, worker_term_fd;
     struct event worker_tick, worker_command, worker_term;
     uint32_t worker_started_ms, worker_drain_ms;
+    size_t worker_requests;    /* in progress at the same time: what is there without the pools' slots */
+    unsigned *worker_inflight; /* each pool's max_inflight */
+    unsigned char worker_said[1 + sizeof(struct worker_set)]; /* the beginning of a command */
+    unsigned worker_said_n;
 };
 
 static int worker_init(struct worker *w);
@@ -54,6 +58,9 @@ static bool worker_flush(struct worker *w);
 static void worker_drain(struct worker *w);
 static void worker_announce(struct worker *w);
 static void worker_gauges(struct worker *w);
+static void worker_elsewhere(struct worker *w);
+static void worker_set(struct worker *w, const struct worker_set *set);
+static void worker_said(struct worker *w, char command);
 static void on_tick(evutil_socket_t fd, short what, void *arg);
 static void on_command(evutil_socket_t fd, short what, void *arg);
 static void on_term(evutil_socket_t fd, short what, void *arg);
@@ -158,7 +165,8 @@ static int worker_servers(struct worker *w)
     unsigned i;
 
     w->worker_pools = calloc(conf->conf_pools_n + 1, sizeof(struct pg_pool *));
-    if (config.config_buffers == NULL || w->worker_pools == NULL) {
+    w->worker_inflight = calloc(conf->conf_pools_n + 1, sizeof(*w->worker_inflight));
+    if (config.config_buffers == NULL || w->worker_pools == NULL || w->worker_inflight == NULL) {
         log_write(LOG_LEVEL_ERROR, "out of memory for %u MB of buffers", conf->conf_buffers_mb);
         return -1;
     }
@@ -181,8 +189,12 @@ static int worker_servers(struct worker *w)
             log_write(LOG_LEVEL_ERROR, "pool %s: out of memory", pool->pool_name);
             return -1;
         }
+        w->worker_inflight[i] = pool->pool_max_inflight;
         config.config_requests += pg.config_connections * pool->pool_max_inflight + pool->pool_queue;
+        config.config_requests_more += pg.config_connections * (WORKER_INFLIGHT_MAX - pool->pool_max_inflight);
+        w->worker_requests += pool->pool_queue;
     }
+    w->worker_requests += conf->conf_connections + SPARE_CONNECTIONS;
     config.config_pools = w->worker_pools;
     if (server_init(&w->worker_public, &config, why) != 0) {
         log_write(LOG_LEVEL_ERROR, "%s", why);
@@ -233,6 +245,7 @@ static void worker_fini(struct worker *w)
     if (w->worker_public.magic == SERVER_MAGIC)
         server_fini(&w->worker_public);
     free(w->worker_pools);
+    free(w->worker_inflight);
     if (w->worker_tick_fd >= 0)
         close(w->worker_tick_fd);
     if (w->worker_term_fd >= 0)
@@ -328,6 +341,41 @@ static void worker_gauges(struct worker *w)
                            sql_statement(s->server_routes[i].route_state)->statement_state == STATEMENT_BROKEN);
 }
 
+/* The kernel deals connections out blindly, so that one worker may shed while others are idle: each tells its pools how
+ * many slots the others have free, as of their latest tick. */
+static void worker_elsewhere(struct worker *w)
+{
+    unsigned i;
+
+    for (i = 0; i < w->worker_conf->conf_pools_n; i++)
+        pg_pool_set_elsewhere(w->worker_pools[i],
+                              segment_free_slots(w->worker_args->args_segment, i, w->worker_args->args_slot));
+}
+
+/* max_inflight of a pool; the requests that it lets in need room. */
+static void worker_set(struct worker *w, const struct worker_set *set)
+{
+    const struct worker_args *args = w->worker_args;
+    const struct conf *conf = w->worker_conf;
+    size_t requests = w->worker_requests;
+    unsigned i;
+
+    if (set->set_pool >= conf->conf_pools_n || set->set_max_inflight == 0 ||
+        set->set_max_inflight > WORKER_INFLIGHT_MAX) {
+        log_write(LOG_LEVEL_WARN, "the master set max_inflight of pool %u to %u, which cannot be", set->set_pool,
+                  set->set_max_inflight);
+        return;
+    }
+    w->worker_inflight[set->set_pool] = set->set_max_inflight;
+    for (i = 0; i < conf->conf_pools_n; i++)
+        requests +=
+            (size_t)conf_pool_share(&conf->conf_pools[i], args->args_slot, args->args_workers) * w->worker_inflight[i];
+    slab_grow(w->worker_public.server_requests, requests);
+    (void)alloc_enter(ALLOC_PG);
+    pg_pool_set_max_inflight(w->worker_pools[set->set_pool], set->set_max_inflight);
+    (void)alloc_enter(ALLOC_OTHER);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct worker *w = arg;
@@ -344,6 +392,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     for (i = 0; i < w->worker_conf->conf_pools_n; i++)
         pg_pool_tick(w->worker_pools[i], w->worker_public.server_now_ns);
     (void)alloc_enter(ALLOC_OTHER);
+    worker_elsewhere(w);
     worker_announce(w);
     worker_gauges(w);
     segment_heartbeat(w->worker_args->args_segment, w->worker_args->args_slot, w->worker_public.server_now_ns);
@@ -359,8 +408,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 static void on_command(evutil_socket_t fd, short what, void *arg)
 {
     struct worker *w = arg;
-    char command;
-    ssize_t n = read(fd, &command, 1);
+    size_t want = w->worker_said_n == 0 ? 1 : sizeof(w->worker_said) - w->worker_said_n;
+    ssize_t n = read(fd, w->worker_said + w->worker_said_n, want);
+    struct worker_set set;
 
     (void)what;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -371,6 +421,19 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
         worker_drain(w);
         return;
     }
+    w->worker_said_n += (unsigned)n;
+    if (w->worker_said[0] != WORKER_SET) {
+        w->worker_said_n = 0;
+        worker_said(w, (char)w->worker_said[0]);
+    } else if (w->worker_said_n == sizeof(w->worker_said)) {
+        w->worker_said_n = 0;
+        memcpy(&set, w->worker_said + 1, sizeof(set));
+        worker_set(w, &set);
+    }
+}
+
+static void worker_said(struct worker *w, char command)
+{
     switch (command) {
     case WORKER_DRAIN:
         worker_drain(w);

@@ -47,9 +47,11 @@ def find_bindir():
 class Cluster:
     """`with Cluster() as c:` or start() and stop().  c.conninfo is what vanilla connects with."""
 
-    def __init__(self, max_connections=100):
+    def __init__(self, max_connections=100, settings=None, hba=""):
         self.bindir = find_bindir()
         self.max_connections = max_connections
+        self.settings = settings or {}      # of postgresql.conf, on top of those of start()
+        self.hba = hba                      # lines of pg_hba.conf, before the others
         self.folder = None
         self.process = None
 
@@ -90,7 +92,7 @@ class Cluster:
                               env={"PATH": os.defpath, "LC_ALL": "C"}, cwd=self.folder, **self.as_owner)
         if done.returncode != 0:
             raise RuntimeError("initdb failed:\n" + done.stdout.decode(errors="replace"))
-        self.write("pg_hba.conf", "local all postgres peer map=owner\nlocal all all trust\n")
+        self.write("pg_hba.conf", self.hba + "local all postgres peer map=owner\nlocal all all trust\n")
         self.write("pg_ident.conf", "".join("owner %s postgres\n" % n for n in sorted({me.pw_name, owner.pw_name})))
 
     def write(self, name, text):
@@ -103,7 +105,7 @@ class Cluster:
         settings = {"listen_addresses": "", "unix_socket_directories": self.socket_dir,
                     "max_connections": self.max_connections, "shared_buffers": "64MB", "jit": "off",
                     "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off",
-                    "log_min_messages": "warning", "max_wal_senders": 0, "wal_level": "minimal", "TimeZone": "UTC"}
+                    "log_min_messages": "warning", "max_wal_senders": 0, "wal_level": "minimal", "TimeZone": "UTC", **self.settings}
         command = [os.path.join(self.bindir, "postgres"), "-D", self.data]
         for name, value in settings.items():
             command += ["-c", "%s=%s" % (name, value)]
@@ -150,6 +152,18 @@ class Cluster:
                     self.process.wait()
         self.process = None
 
+    def crash(self):
+        """kill -9, all of it at once: nobody says goodbye."""
+        with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid), encoding="ascii") as file:
+            pids = [self.process.pid] + [int(pid) for pid in file.read().split()]
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+        self.process = None
+
     def remove(self):
         self.stop(immediate=True)
         if self.folder:
@@ -158,7 +172,8 @@ class Cluster:
 
     def sql(self, script, database="app", **variables):
         """Runs a psql script as the superuser; returns what it prints, unaligned."""
-        command = ["psql", "-X", "-q", "-A", "-t", "-h", self.socket_dir, "-U", "postgres", "-d", database,
+        command = ["psql", "-X", "-q", "-A", "-t", "-h", self.socket_dir,
+                   "-p", str(self.settings.get("port", 5432)), "-U", "postgres", "-d", database,
                    "-v", "ON_ERROR_STOP=1", "-f", "-"]
         for name, value in variables.items():
             command += ["-v", "%s=%s" % (name, value)]

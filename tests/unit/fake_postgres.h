@@ -331,7 +331,7 @@ static void fake_message(struct fake_conn *c, char type, const unsigned char *bo
     switch (type) {
     case 'P':
         f->fake_parses++;
-        if (strstr((const char *)body + strlen((const char *)body) + 1, "DEALLOCATE") != NULL)
+        if (strstr((const char *)body + strlen((const char *)body) + 1, "DISCARD") != NULL)
             f->fake_deallocates++;
         else if (f->fake_refuse != NULL) {
             fake_put_error(c, "ERROR", f->fake_refuse, "parserOpenTable");
@@ -344,7 +344,7 @@ static void fake_message(struct fake_conn *c, char type, const unsigned char *bo
         unsigned char columns[64] = {0, 1, 'c', 0};
         uint32_t oid = htonl(f->fake_column_oid);
 
-        if (body[0] == 'P') { /* libpq describes the portal of DEALLOCATE */
+        if (body[0] == 'P') { /* libpq describes the portal of DISCARD */
             fake_put(c, 'n', NULL, 0);
             return;
         }
@@ -397,7 +397,7 @@ static void fake_execute(struct fake_conn *c)
     struct fake *f = c->conn_fake;
     const char *v = c->conn_bound;
 
-    if (v[0] == '\0') { /* DEALLOCATE */
+    if (v[0] == '\0') { /* DISCARD */
         fake_put(c, 'C', "OK", 3);
         return;
     }

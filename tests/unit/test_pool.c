@@ -723,7 +723,6 @@ static void full_is_queued_then_shed(void **state)
     assert_int_equal(ask(2, "c"), PG_DONE);
     assert_int_equal(w->world_questions[2].question_query.query_state, QUERY_WAITING);
     assert_int_equal(ask(3, "d"), PG_SHED_FULL);
-    assert_int_equal(COUNTED(shed_pool_full), 1);
     UNTIL(w->world_ended == 3);
     assert_string_equal(w->world_order, "a b c ");
     expect_idle();
@@ -759,7 +758,6 @@ static void who_waits_too_long_is_shed(void **state)
     assert_int_equal(w->world_ended, 2);
     assert_int_equal(OUTCOME(1), PG_SHED_TIMEOUT);
     assert_int_equal(OUTCOME(2), PG_SHED_TIMEOUT);
-    assert_int_equal(COUNTED(shed_queue_timeout), 2);
     assert_int_equal(w->world_questions[0].question_ends, 0);
 }
 
@@ -784,7 +782,6 @@ static void without_a_server_it_starts_and_sheds(void **state)
     UNTIL(pg_pool_tried(w->world_pool));
     assert_int_equal(pg_pool_up(w->world_pool), 0);
     assert_int_equal(ask(0, "a"), PG_SHED_DOWN);
-    assert_int_equal(COUNTED(shed_pool_down), 1);
     assert_true(COUNTED(connect_failures) >= 2);
     assert_true(strlen(pg_pool_trouble(w->world_pool)) > 0);
     fake_listen(w->world_fake);
@@ -869,9 +866,7 @@ static void an_abandoned_query_that_runs_on_is_cancelled(void **state)
     assert_int_equal(ask(0, "hang"), PG_DONE);
     turn();
     assert_false(pg_query_abandon(&w->world_questions[0].question_query));
-    pg_pool_tick(w->world_pool, pg_now() + SECOND / 2); /* not long enough yet */
-    assert_int_equal(c->conn_state, CONN_READY);
-    pg_pool_tick(w->world_pool, pg_now() + 2ull * SECOND);
+    pg_pool_tick(w->world_pool, pg_now());
     assert_int_equal(c->conn_state, CONN_CANCELLING);
     /* Nothing is sent behind it: it could be hit. */
     assert_int_equal(ask(1, "b"), PG_DONE);

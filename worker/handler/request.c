@@ -21,6 +21,7 @@ static void render_careful(struct request *r) __attribute__((noinline));
 static inline bool render_usual(struct request *r);
 static void render_error(struct request *r);
 static void put_head(struct request *r, const char *head, size_t len);
+static void request_send_away(struct request *r);
 static unsigned request_allowed(const struct request *r);
 static void log_failure(const struct request *r, const char *what, const char *why);
 static void problem_member(struct out *o, const char *name, size_t name_len, struct slice value);
@@ -147,18 +148,27 @@ void request_shed(struct request *r, enum request_shed_cause cause)
 {
     static const struct {
         enum stat_worker shed_stat;
+        enum stat_pool shed_pool_stat;
         struct slice shed_detail;
     } causes[] = {
-        [SHED_POOL_FULL] = {STAT_shed_pool_full, SLICE_LITERAL("every database connection is busy")},
-        [SHED_QUEUE_TIMEOUT] = {STAT_shed_queue_timeout, SLICE_LITERAL("no database connection became free in time")},
-        [SHED_POOL_DOWN] = {STAT_shed_pool_down, SLICE_LITERAL("the database cannot be reached")},
-        [SHED_BUFFERS] = {STAT_shed_buffers, SLICE_LITERAL("the buffers are full")},
-        [SHED_CONNECTIONS] = {STAT_shed_connections, SLICE_LITERAL("too many connections")},
+        [SHED_POOL_FULL] = {STAT_shed_pool_full, STAT_pool_shed_pool_full,
+                            SLICE_LITERAL("every database connection is busy")},
+        [SHED_QUEUE_TIMEOUT] = {STAT_shed_queue_timeout, STAT_pool_shed_queue_timeout,
+                                SLICE_LITERAL("no database connection became free in time")},
+        [SHED_POOL_DOWN] = {STAT_shed_pool_down, STAT_pool_shed_pool_down,
+                            SLICE_LITERAL("the database cannot be reached")},
+        [SHED_BUFFERS] = {STAT_shed_buffers, STAT_pool_shed_buffers, SLICE_LITERAL("the buffers are full")},
+        [SHED_CONNECTIONS] = {STAT_shed_connections, STAT_POOL_N, SLICE_LITERAL("too many connections")},
     };
+    const struct server_route *route = r->req_route;
     unsigned status =
         r->req_route != NULL ? r->req_route->route_conf->route_shed_status : r->req_server->server_shed.shed_status;
 
-    server_count(r->req_server, causes[cause].shed_stat, 1);
+    if (!r->req_shed) { /* else there was no buffer to say so the first time: it is one answer all the same */
+        server_count(r->req_server, causes[cause].shed_stat, 1);
+        if (route != NULL && route->route_conf->route_handler == HANDLER_SQL && cause != SHED_CONNECTIONS)
+            stat_pool_add(route->route_conf->route_pool, causes[cause].shed_pool_stat, 1);
+    }
     r->req_shed = true;
     if (is_optimistic(status)) { /* the operator wants the client to believe that it went well */
         request_clear(r);
@@ -214,6 +224,18 @@ struct request *request_of_query(struct pg_query *q)
     return r;
 }
 
+/* A shed by a pool that has free slots in other workers: the client's next connection may be dealt to one of them. */
+static void request_send_away(struct request *r)
+{
+    struct conn *c = r->req_conn;
+
+    if (c == NULL || c->conn_requests_n > 1 || (c->conn_reading != NULL && c->conn_reading != r) ||
+        (c->conn_buf != NULL && c->conn_buf->buf_start != c->conn_buf->buf_end))
+        return; /* there is more to answer on this connection */
+    if (pg_pool_send_away(r->req_query.query_statement->statement_pool))
+        r->req_close = c->conn_linger = true;
+}
+
 enum handler_result request_submit(struct request *r)
 {
     struct pg_pool *pool = r->req_query.query_statement->statement_pool;
@@ -230,12 +252,15 @@ void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg
     switch (outcome) {
     case PG_SHED_FULL:
         request_shed(r, SHED_POOL_FULL);
+        request_send_away(r);
         return;
     case PG_SHED_TIMEOUT:
         request_shed(r, SHED_QUEUE_TIMEOUT);
+        request_send_away(r);
         return;
     case PG_SHED_DOWN:
         request_shed(r, SHED_POOL_DOWN);
+        request_send_away(r);
         return;
     case PG_SHED_BUFFERS:
         request_shed(r, SHED_BUFFERS);

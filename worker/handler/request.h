@@ -16,6 +16,7 @@
 struct conn;
 struct server;
 struct server_route;
+struct share_place;
 
 enum request_state {                    /* where it is: */
                      REQUEST_READING,   /* conn_reading of its connection: head or body still coming */
@@ -63,6 +64,7 @@ struct request {
     uint64_t req_started_ns;
     uint64_t req_rows; /* of its query, so far */
     struct pg_query req_query;
+    struct share_place *req_place; /* of a route with `share`: where it leads or follows; NULL: nowhere */
     char req_peer[INET6_ADDRSTRLEN];
     struct param_value req_values[]; /* as many as the route with the most parameters has */
 };

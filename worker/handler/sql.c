@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "worker/handler/request.h"
+#include "worker/handler/share.h"
 #include "worker/http/server.h"
 #include "worker/json/shape.h"
 #include "worker/json/write.h"
@@ -23,9 +24,10 @@ struct sql { /* per worker and route */
     struct params *sql_params;
     struct json_shape *sql_shape; /* row and rows: of the current description */
     char sql_why[256];
-    char *sql_label;     /* "GET /items/{id}" */
-    bool sql_wants_peer; /* a parameter is conn.ip */
-    char *sql_open;      /* `{"items":`, before what the statement returns; "" without `wrap` */
+    struct share *sql_share; /* NULL: each request has its own query */
+    char *sql_label;         /* "GET /items/{id}" */
+    bool sql_wants_peer;     /* a parameter is conn.ip */
+    char *sql_open;          /* `{"items":`, before what the statement returns; "" without `wrap` */
     size_t sql_open_len;
 };
 
@@ -34,6 +36,9 @@ static int sql_wrap(struct sql *sql);
 static void sql_free(void *state);
 static enum handler_result sql_request(struct request *r, void *state);
 static bool sql_abandon(struct request *r, void *state);
+static void sql_inherit(struct request *heir, struct sql *sql);
+static void sql_answer_followers(struct request *leader, enum pg_outcome outcome, const struct pg_error *error);
+static bool sql_is_shed(enum pg_outcome outcome);
 static const char *sql_described(struct pg_statement *s, void *arg);
 static int sql_bind(struct pg_query *q, struct out *o);
 static int sql_row(struct pg_query *q, char *cells, size_t len, unsigned columns);
@@ -76,10 +81,13 @@ static int sql_new(const struct handler_setup *setup, void **state, char why[256
     for (i = 0; i < setup->setup_route->route_params_n; i++)
         if (setup->setup_route->route_params[i].param_source == SOURCE_CONN_IP)
             sql->sql_wants_peer = true;
+    if (setup->setup_route->route_share)
+        sql->sql_share = share_new(setup->setup_route->route_params_n);
     if (asprintf(&sql->sql_label, "%s %s", conf_method_name(setup->setup_route->route_method),
                  setup->setup_route->route_path) < 0)
         sql->sql_label = NULL;
-    if (sql->sql_params == NULL || sql->sql_label == NULL || sql_wrap(sql) != 0) {
+    if (sql->sql_params == NULL || sql->sql_label == NULL || sql_wrap(sql) != 0 ||
+        (setup->setup_route->route_share && sql->sql_share == NULL)) {
         (void)snprintf(why, 256, "out of memory");
         sql_free(sql);
         return -1;
@@ -143,6 +151,7 @@ static void sql_free(void *state)
 
     CHECK_OBJ(sql, SQL_MAGIC);
     params_free(&sql->sql_params);
+    share_free(&sql->sql_share);
     free(sql->sql_open);
     free(sql->sql_label);
     if (sql->sql_shape != NULL)
@@ -175,13 +184,77 @@ static enum handler_result sql_request(struct request *r, void *state)
     q->query_version = s->statement_version; /* that the values were checked against */
     q->query_ops = &sql_ops;
     r->req_rows = 0;
-    return request_submit(r);
+    if (__builtin_expect(sql->sql_share == NULL, 1))
+        return request_submit(r);
+    if (s->statement_state == STATEMENT_READY && share_join(sql->sql_share, r)) {
+        stat_pool_add(sql->sql_route->route_pool, STAT_pool_shared, 1);
+        return HANDLER_SUSPEND;
+    }
+    r->req_place = NULL;
+    if (request_submit(r) != HANDLER_SUSPEND)
+        return HANDLER_DONE;
+    share_lead(sql->sql_share, r);
+    return HANDLER_SUSPEND;
 }
 
 static bool sql_abandon(struct request *r, void *state)
 {
-    (void)state;
-    return pg_query_abandon(request_query(r));
+    struct sql *sql = state;
+    struct request *heir = NULL;
+    bool gone;
+
+    if (sql->sql_share == NULL)
+        return pg_query_abandon(request_query(r));
+    if (share_leave(r, &heir))
+        return true;
+    gone = pg_query_abandon(request_query(r)); /* first: its place in the queue is free for the heir */
+    if (heir != NULL)
+        sql_inherit(heir, sql);
+    return gone;
+}
+
+/* The leader has left: its answer would be dropped row by row, so that the question is asked again. */
+static void sql_inherit(struct request *heir, struct sql *sql)
+{
+    enum pg_outcome outcome =
+        pg_pool_submit(sql->sql_statement.statement_pool, request_query(heir), heir->req_server->server_now_ns);
+
+    if (outcome == PG_DONE)
+        return;
+    request_outcome(heir, outcome, NULL);
+    sql_answer_followers(heir, outcome, NULL);
+    request_finish(heir, HANDLER_DONE);
+}
+
+/* A leader's answer is complete but for its head: everybody who follows gets the same. */
+static void sql_answer_followers(struct request *leader, enum pg_outcome outcome, const struct pg_error *error)
+{
+    struct request *f;
+
+    share_close(leader);
+    while ((f = share_next(leader)) != NULL) {
+        const struct buf *b;
+
+        if (sql_is_shed(outcome)) { /* counted one by one */
+            request_outcome(f, outcome, error);
+            request_finish(f, HANDLER_DONE);
+            continue;
+        }
+        f->req_status = leader->req_status;
+        f->req_type = leader->req_type;
+        f->req_retry_after = leader->req_retry_after;
+        for (b = leader->req_out.out_head; b != NULL; b = b->buf_next)
+            out_write(request_out(f), b->buf_data + b->buf_start, b->buf_end - b->buf_start);
+        if (leader->req_out.out_error != OUT_OK)
+            f->req_out.out_error = leader->req_out.out_error;
+        request_finish(f, HANDLER_DONE);
+    }
+}
+
+static bool sql_is_shed(enum pg_outcome outcome)
+{
+    return outcome == PG_SHED_FULL || outcome == PG_SHED_TIMEOUT || outcome == PG_SHED_DOWN ||
+           outcome == PG_SHED_BUFFERS;
 }
 
 /* A new description: compiles the shape of a row, or says why the route cannot work. */
@@ -325,6 +398,8 @@ static void sql_done(struct pg_query *q, enum pg_outcome outcome, const struct p
             sql_finish_rows(r, sql);
         else
             sql_failed(r, sql, outcome, error);
+        if (sql->sql_share != NULL)
+            sql_answer_followers(r, outcome, error);
     }
     request_finish(r, HANDLER_DONE);
 }

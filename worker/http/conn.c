@@ -331,7 +331,9 @@ static void conn_order(struct conn *c)
     else if (c->conn_eof && c->conn_requests_n == 0 && !c->conn_held)
         conn_close(c);
     else if (c->conn_requests_n > 0 || c->conn_reads != CONN_IDLE) {
-        if (c->conn_state != CONN_IDLE) /* a query is short: conn_late sees that the connection is not idle */
+        if (c->conn_eof && c->conn_requests_n > 0)
+            conn_move(c, CONN_LEFT);
+        else if (c->conn_state != CONN_IDLE) /* a query is short: conn_late sees that the connection is not idle */
             conn_move(c, CONN_BUSY);
     } else if (s->server_draining)
         conn_close(c);

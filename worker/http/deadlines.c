@@ -20,7 +20,8 @@ static enum conn_state conn_awaits(const struct conn *c);
 
 void server_tick(struct server *s)
 {
-    static const enum conn_state doing[] = {CONN_IDLE, CONN_WRITE, CONN_LINGER}, coming[] = {CONN_HEAD, CONN_BODY};
+    static const enum conn_state doing[] = {CONN_IDLE, CONN_LEFT, CONN_WRITE, CONN_LINGER},
+                                 coming[] = {CONN_HEAD, CONN_BODY};
     struct conn *c;
     unsigned i;
 
@@ -100,6 +101,7 @@ static void conn_late(struct conn *c)
         }
         server_count(s, STAT_timeout_idle, 1);
         break;
+    case CONN_LEFT: /* its queries are abandoned */
     case CONN_LINGER:
         break;
     case CONN_BUSY:

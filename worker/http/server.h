@@ -15,12 +15,13 @@
 #include "worker/mem/buffers.h"
 #include "worker/mem/slab.h"
 
-/* Which of the server's lists a connection is on; each but BUSY has deadlines, the oldest first.  It is on one of four
+/* Which of the server's lists a connection is on; each but BUSY has deadlines, the oldest first.  It is on one of five
  * by what it does (conn_state), and on one of the last two as well while it reads (conn_reads), so that nothing else
  * that it does moves the deadline of what is coming. */
 enum conn_state {
     CONN_IDLE,   /* nothing read, nothing to do: holds no buffer */
     CONN_BUSY,   /* requests are running (the pool's limits apply), or it only reads */
+    CONN_LEFT,   /* requests are running, but the client has sent FIN: abandon_ms */
     CONN_WRITE,  /* the client does not take its answer: write_ms without progress */
     CONN_LINGER, /* answered and shut down for writing; what still comes is read and dropped (RFC 9112 9.6) */
     CONN_HEAD,   /* a request's head, or the PROXY header, is coming: header_ms from its first octet */

@@ -29,6 +29,7 @@ static int route_init(struct server *s, const struct server_config *config, unsi
 
 int server_init(struct server *s, const struct server_config *config, char why[256])
 {
+    size_t requests;
     const struct conf_timeouts *t = &config->config_conf->conf_timeouts;
     const struct conf *routes = config->config_routes;
     unsigned i;
@@ -52,6 +53,9 @@ int server_init(struct server *s, const struct server_config *config, char why[2
     s->server_body_least = (uint32_t)((uint64_t)t->timeout_body_rate * s->server_timeouts_ms[CONN_BODY] / 1000);
     s->server_timeouts_ms[CONN_WRITE] = t->timeout_write_ms;
     s->server_timeouts_ms[CONN_LINGER] = LINGER_MS;
+    for (i = 0; i < config->config_conf->conf_pools_n; i++)
+        if (config->config_conf->conf_pools[i].pool_abandon_ms > s->server_timeouts_ms[CONN_LEFT])
+            s->server_timeouts_ms[CONN_LEFT] = config->config_conf->conf_pools[i].pool_abandon_ms;
     for (i = 0; i < CONN_STATES; i++)
         TAILQ_INIT(&s->server_lists[i]);
     STAILQ_INIT(&s->server_dirty);
@@ -60,8 +64,9 @@ int server_init(struct server *s, const struct server_config *config, char why[2
             s->server_values_max = routes->conf_routes[i].route_params_n;
     s->server_conns = slab_new(sizeof(struct conn), s->server_conns_all);
     s->server_stubs = slab_new(stub_size(), s->server_conns_all);
-    s->server_requests = slab_new(sizeof(struct request) + s->server_values_max * sizeof(struct param_value),
-                                  (size_t)config->config_connections + config->config_spare + config->config_requests);
+    requests = (size_t)config->config_connections + config->config_spare + config->config_requests;
+    s->server_requests = slab_new_growing(sizeof(struct request) + s->server_values_max * sizeof(struct param_value),
+                                          requests, requests + config->config_requests_more);
     s->server_router = router_new(routes);
     s->server_exact = exact_new(routes);
     s->server_memo = calloc(1, sizeof(*s->server_memo));

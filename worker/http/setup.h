@@ -14,6 +14,7 @@ struct server_config {
     unsigned config_connections;    /* the most that are served at the same time */
     unsigned config_spare;          /* on top of it: connections that are told politely that there are too many */
     unsigned config_requests;       /* requests in progress at the same time, at least */
+    unsigned config_requests_more;  /* as many more may be asked for later (slab_grow): address space only */
     struct buffers *config_buffers; /* taken over */
 };
 

@@ -390,8 +390,12 @@ static void write_composite(struct out *o, const struct pg_type *type, char *p, 
             if (more)
                 p++;
         }
+        if (!more && i + 1 < type->type_fields_n)
+            pg_types_outdated = true;
         write_any(o, field->field_type, value, n, depth + 1);
     }
+    if (more && type->type_fields_n > 0)
+        pg_types_outdated = true;
     out_literal(o, "}");
 }
 

@@ -13,23 +13,29 @@ struct slab_spare {
 
 struct slab {
     unsigned magic;
-    size_t slab_size, slab_n, slab_fresh, slab_taken; /* fresh: how many were ever handed out */
+    size_t slab_size, slab_n, slab_room, slab_fresh, slab_taken; /* fresh: how many were ever handed out */
     struct slab_spare *slab_spare;
     unsigned char *slab_memory;
 };
 
 struct slab *slab_new(size_t size, size_t n)
 {
+    return slab_new_growing(size, n, n);
+}
+
+struct slab *slab_new_growing(size_t size, size_t n, size_t room)
+{
     struct slab *s = calloc(1, sizeof(*s));
 
     if (s == NULL)
         return NULL;
-    AN(size > 0 && n > 0);
+    AN(size > 0 && n > 0 && room >= n);
     s->magic = SLAB_MAGIC;
     s->slab_size = (size + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
     s->slab_n = n;
+    s->slab_room = room;
     s->slab_memory =
-        mmap(NULL, s->slab_size * n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(NULL, s->slab_size * room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s->slab_memory == MAP_FAILED) {
         free(s);
         errno = ENOMEM;
@@ -45,10 +51,18 @@ void slab_free(struct slab **sp)
     if (s == NULL)
         return;
     CHECK_OBJ(s, SLAB_MAGIC);
-    munmap(s->slab_memory, s->slab_size * s->slab_n);
+    munmap(s->slab_memory, s->slab_size * s->slab_room);
     s->magic = 0;
     free(s);
     *sp = NULL;
+}
+
+void slab_grow(struct slab *s, size_t n)
+{
+    CHECK_OBJ(s, SLAB_MAGIC);
+    AN(n <= s->slab_room);
+    if (n > s->slab_n) /* what was handed out once cannot be taken back */
+        s->slab_n = n;
 }
 
 void *slab_get(struct slab *s)

@@ -11,6 +11,9 @@ struct slab;
 /* Reserves room for n objects of `size` octets (rounded up to 64: no two share a cache line).  NULL with errno.
  * slab_free nulls the pointer. */
 struct slab *slab_new(size_t size, size_t n) MUSTCHECK;
+/* As slab_new, with address space for `room` >= n of them: slab_grow may raise n up to that later. */
+struct slab *slab_new_growing(size_t size, size_t n, size_t room) MUSTCHECK;
+void slab_grow(struct slab *s, size_t n);
 void slab_free(struct slab **sp);
 
 /* An object, zeroed only when it is fresh, or NULL when all are in use. */

@@ -3,17 +3,16 @@
 
 #include <stdio.h>
 
-#define AVG_DOWN 4
-#define AVG_UP 32
-
 static int answer_row(struct pg_conn *c, const struct codec_message *m);
 static int answer_complete(struct pg_conn *c);
+static void answer_types_outdated(struct pg_conn *c);
 static int answer_ready(struct pg_conn *c, const struct codec_message *m);
 static int answer_error(struct pg_conn *c, const struct codec_message *m);
 static void answer_error_query(struct pg_conn *c, struct pg_query *q, const struct codec_error *e);
 static bool answer_cancel_strayed(const struct pg_conn *c, const struct pg_query *q, uint64_t now);
 static int answer_unexpected(struct pg_conn *c, const struct codec_message *m);
 static void answer_count(struct pg_conn *c, const struct pg_query *q);
+static void answer_sample(struct pg_statement *s, uint64_t ns, bool fresh);
 
 int answer_message(struct pg_conn *c, const struct codec_message *m)
 {
@@ -35,8 +34,11 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
         return answer_ready(c, m);
     case 'E': /* ErrorResponse */
         return answer_error(c, m);
+    case 'S': /* ParameterStatus: a statement, or the operator, has changed a setting of the session */
+        if (!c->conn_pool->pool_pooler)
+            conn_replace(c);
+        return 0;
     case 'N': /* NoticeResponse */
-    case 'S': /* ParameterStatus */
     case 'A': /* NotificationResponse */
         return 0;
     case '1': /* ParseComplete */
@@ -54,25 +56,52 @@ void answer_round(struct pg_conn *c, uint64_t now)
     if (p->pool_round_n == 0) {
         if (c->conn_inflight_n == 0) /* all that was left was skipped */
             c->conn_busy_since = 0;
+        c->conn_fresh = c->conn_inflight_n == 0;
         return;
     }
     elapsed = c->conn_busy_since != 0 && now > c->conn_busy_since ? now - c->conn_busy_since : 0;
     if (elapsed > 1000000000)
-        elapsed = 1000000000; /* keeps the products small, and one long wait from being remembered for ever */
+        elapsed = 1000000000; /* keeps the products small */
     /* Answers of one batch arrive together: each gets its share by what it was expected to take. */
     for (unsigned i = 0; i < p->pool_round_n && elapsed > 0; i++) {
-        struct pg_statement *s = p->pool_round[i].round_statement;
-        int64_t sample = (int64_t)(elapsed * p->pool_round[i].round_cost_ns / p->pool_round_cost);
+        const struct round_entry *e = &p->pool_round[i];
 
-        int64_t gap = sample - (int64_t)s->statement_avg_ns;
-
-        /* Down fast, up slowly: an average near the lower end.  What is above it is mostly waiting for a processor that
-         * others have; counting that would spread the queries over more connections, and those would wait the more. */
-        s->statement_avg_ns = (uint32_t)((int64_t)s->statement_avg_ns + gap / (gap < 0 ? AVG_DOWN : AVG_UP));
+        answer_sample(e->round_statement, elapsed * e->round_cost_ns / p->pool_round_cost / e->round_n, c->conn_fresh);
     }
     p->pool_round_n = 0;
     p->pool_round_cost = 0;
     c->conn_busy_since = c->conn_inflight_n > 0 ? now : 0;
+    c->conn_fresh = c->conn_inflight_n == 0;
+}
+
+void answer_window(struct pg_statement *s)
+{
+    uint32_t least =
+        s->statement_least_ns[0] < s->statement_least_ns[1] ? s->statement_least_ns[0] : s->statement_least_ns[1];
+
+    if (least != UINT32_MAX)
+        s->statement_avg_ns = least;
+    else if (s->statement_samples > 0) /* never idle: whole seconds by their number, which is right on the whole */
+        s->statement_avg_ns = (uint32_t)(s->statement_sum_ns / s->statement_samples);
+    s->statement_least_ns[1] = s->statement_least_ns[0];
+    s->statement_least_ns[0] = UINT32_MAX;
+    s->statement_sum_ns = s->statement_samples = 0;
+}
+
+/* One query of it took `ns`.  What counts is the least of a second, of those sent to an idle connection: it is never
+ * too short, and what is above it is mostly waiting for a processor that others have.  Counting that would spread the
+ * queries over more connections, which would wait the more. */
+static void answer_sample(struct pg_statement *s, uint64_t ns, bool fresh)
+{
+    s->statement_sum_ns += ns;
+    s->statement_samples++;
+    if (!fresh)
+        return;
+    if (ns < s->statement_least_ns[0])
+        s->statement_least_ns[0] = (uint32_t)ns;
+    if (ns < s->statement_avg_ns || !s->statement_timed)
+        s->statement_avg_ns = (uint32_t)ns;
+    s->statement_timed = true;
 }
 
 void answer_pop(struct pg_conn *c, struct pg_query *q)
@@ -106,9 +135,27 @@ static int answer_row(struct pg_conn *c, const struct codec_message *m)
         return 0;
     }
     q->query_started = true;
-    if (q->query_ops->query_row(q, (char *)m->message_body + 2, m->message_len - 2, codec_be16(m->message_body)) != 0)
+    if (__builtin_expect(q->query_ops->query_row(q, (char *)m->message_body + 2, m->message_len - 2,
+                                                 codec_be16(m->message_body)) != 0,
+                         0))
         c->conn_verdict = PG_INTERNAL;
+    if (__builtin_expect(pg_types_outdated, 0))
+        answer_types_outdated(c);
     return 0;
+}
+
+/* A value is not of its type as we know it: the types are asked for again, and where nothing was written so is the
+ * query. */
+static void answer_types_outdated(struct pg_conn *c)
+{
+    pg_types_outdated = false;
+    if (c->conn_state != CONN_READY || !conn_suspect(c, pg_now()))
+        return;
+    conn_drain(c, AFTER_PREPARE);
+    if (!c->conn_pool->pool_read_only)
+        return;
+    c->conn_verdict = PG_INTERNAL;
+    c->conn_outdated = true;
 }
 
 static int answer_complete(struct pg_conn *c)
@@ -223,6 +270,11 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, const stru
         again = true;
         conn_drain(c, AFTER_PREPARE);
     }
+    /* It was there when the statement was prepared: dropped since, or the session looks elsewhere. */
+    if (codec_error_missing(e) && !q->query_retried && c->conn_state == CONN_READY && conn_suspect(c, now)) {
+        q->query_retried = again = true;
+        conn_drain(c, AFTER_PREPARE);
+    }
     if (demoted) /* the server is a standby now */
         conn_drain(c, AFTER_REPLACE);
     if (q->query_abandoned) {
@@ -230,7 +282,6 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, const stru
     } else if (again) { /* an error: it has had no effect */
         queue_retry(p, q, now);
     } else if (demoted) {
-        stat_pool_add(p->pool_index, STAT_pool_shed_pool_down, 1);
         query_end(q, PG_SHED_DOWN, NULL);
     } else if (verdict != PG_DONE) {
         query_end(q, verdict, NULL);
@@ -261,11 +312,18 @@ static int answer_unexpected(struct pg_conn *c, const struct codec_message *m)
 static void answer_count(struct pg_conn *c, const struct pg_query *q)
 {
     struct pg_pool *p = c->conn_pool;
+    struct round_entry *e;
 
-    if (p->pool_round_n == ROUND_MAX)
-        answer_round(c, pg_now());
-    p->pool_round[p->pool_round_n].round_statement = q->query_statement;
-    p->pool_round[p->pool_round_n].round_cost_ns = q->query_cost_ns;
-    p->pool_round_n++;
+    e = p->pool_round_n > 0 ? &p->pool_round[p->pool_round_n - 1] : NULL;
+    if (e == NULL || e->round_statement != q->query_statement) {
+        if (p->pool_round_n == ROUND_MAX)
+            answer_round(c, pg_now());
+        e = &p->pool_round[p->pool_round_n++];
+        e->round_statement = q->query_statement;
+        e->round_cost_ns = 0;
+        e->round_n = 0;
+    }
+    e->round_cost_ns += q->query_cost_ns;
+    e->round_n++;
     p->pool_round_cost += q->query_cost_ns;
 }

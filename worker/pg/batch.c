@@ -10,7 +10,7 @@ struct pg_conn *batch_pick(struct pg_pool *p)
 {
     struct pg_conn *c = p->pool_current;
 
-    if (__builtin_expect(c != NULL && batch_has_room(c), 1))
+    if (__builtin_expect(c != NULL && batch_has_room(c) && p->pool_read_only, 1))
         return c;
     return batch_open(p);
 }
@@ -116,6 +116,13 @@ static struct pg_conn *batch_open(struct pg_pool *p)
     {
         if (c->conn_inflight_n >= p->pool_max_inflight || c->conn_batch_n > 0)
             continue;
+        if (!p->pool_read_only) { /* one that waits for a lock would hold up those behind it */
+            if (best == NULL || c->conn_inflight_n < best->conn_inflight_n)
+                best = c;
+            if (c->conn_inflight_n == 0)
+                break;
+            continue;
+        }
         if (c->conn_cost_ns < p->pool_batch_ns) {
             best = c;
             break;

@@ -87,6 +87,16 @@ bool codec_error_fatal(const struct codec_error *e)
            (strcmp(e->error_severity, "FATAL") == 0 || strcmp(e->error_severity, "PANIC") == 0);
 }
 
+bool codec_error_missing(const struct codec_error *e)
+{
+    static const char *const states[] = {"42P01", "42883", "42703", "42704", "3F000"};
+
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        if (strcmp(e->error_public.error_sqlstate, states[i]) == 0)
+            return true;
+    return false;
+}
+
 bool codec_error_stale(const struct codec_error *e)
 {
     if (strcmp(e->error_public.error_sqlstate, "26000") == 0)

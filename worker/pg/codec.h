@@ -70,6 +70,9 @@ int codec_error(const struct codec_message *m, struct codec_error *e) MUSTCHECK;
 /* FATAL or PANIC: the server closes the connection after it. */
 bool codec_error_fatal(const struct codec_error *e);
 /* The prepared statement is not what it was (0A000 of RevalidateCachedQuery) or is gone (26000): prepare it again. */
+/* Whether it says that something is missing which was there when the statement was prepared: dropped, or the session
+ * looks for it elsewhere. */
+bool codec_error_missing(const struct codec_error *e);
 bool codec_error_stale(const struct codec_error *e);
 
 #endif

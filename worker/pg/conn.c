@@ -12,7 +12,9 @@
 #define STABLE_NS 1000000000u       /* a connection that lasts less counts as a failure */
 #define CANCEL_AGAIN_NS 1000000000u /* between two cancels on one connection */
 #define SILENCE_NS 10000000000u     /* on top of statement_timeout: the server is gone without a word */
-#define LOG_AGAIN_NS 60000000000u   /* the same failure is logged once a minute */
+#define REPLACE_AT_ONCE 3u          /* failures in a row, with which it no longer is */
+#define SUSPECT_AGAIN_NS 1000000000u
+#define LOG_AGAIN_NS 60000000000u /* the same failure is logged once a minute */
 
 static void conn_move(struct pg_conn *c, enum conn_state state);
 static void conn_linked(void *arg, const char *why);
@@ -108,8 +110,6 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
         TAILQ_REMOVE(&dead, q, query_link);
         if (outcome == PG_UNKNOWN && !q->query_abandoned)
             stat_pool_add(p->pool_index, STAT_pool_lost, 1);
-        if (outcome == PG_SHED_DOWN && !q->query_abandoned)
-            stat_pool_add(p->pool_index, STAT_pool_shed_pool_down, 1);
         query_end(q, outcome, NULL);
     }
     if (conn_serving(p))
@@ -128,6 +128,21 @@ void conn_drain(struct pg_conn *c, enum conn_after after)
     AN(c->conn_state == CONN_READY || c->conn_state == CONN_CANCELLING);
     c->conn_after = after;
     conn_move(c, CONN_DRAINING);
+}
+
+void conn_replace(struct pg_conn *c)
+{
+    c->conn_changed = true;
+    if (c->conn_state == CONN_READY)
+        conn_drain(c, AFTER_REPLACE);
+}
+
+bool conn_suspect(struct pg_conn *c, uint64_t now)
+{
+    if (c->conn_pool->pool_pooler || (c->conn_mended_at != 0 && now - c->conn_mended_at < SUSPECT_AGAIN_NS))
+        return false;
+    c->conn_mended_at = now;
+    return true;
 }
 
 void conn_settle(struct pg_conn *c)
@@ -155,7 +170,10 @@ void conn_settle(struct pg_conn *c)
     now = pg_now();
     stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
     conn_judge(c, now);
+    c->conn_replacing = c->conn_changed && !p->pool_stopping;
     conn_down(c, now);
+    if (c->conn_replacing && c->conn_failures < REPLACE_AT_ONCE)
+        conn_connect(c);
     if (!conn_serving(p))
         queue_shed(p);
 }
@@ -185,6 +203,11 @@ void conn_tick(struct pg_conn *c, uint64_t now)
         conn_settle(c);
         return;
     }
+    if (c->conn_changed && c->conn_state == CONN_READY) {
+        conn_replace(c);
+        conn_settle(c);
+        return;
+    }
     q = TAILQ_FIRST(&c->conn_inflight);
     if (q == NULL)
         return;
@@ -196,8 +219,7 @@ void conn_tick(struct pg_conn *c, uint64_t now)
         conn_lose(c, LOSS_SUDDEN, "no answer, though statement_timeout has passed");
         return;
     }
-    if (c->conn_state == CONN_READY && conn_forsaken(c) && now > q->query_at_ns &&
-        now - q->query_at_ns >= (uint64_t)conf->pool_abandon_ms * 1000000)
+    if (c->conn_state == CONN_READY && conn_forsaken(c))
         conn_cancel(c, now);
 }
 
@@ -208,10 +230,13 @@ bool conn_serving(const struct pg_pool *p)
     if (p->pool_conns_n[CONN_READY] + p->pool_conns_n[CONN_CANCELLING] > 0)
         return true;
     TAILQ_FOREACH(c, &p->pool_conns[CONN_DRAINING], conn_link)
-    if (c->conn_after == AFTER_PREPARE)
+    if (c->conn_after == AFTER_PREPARE || (c->conn_after == AFTER_REPLACE && c->conn_changed))
+        return true;
+    TAILQ_FOREACH(c, &p->pool_conns[CONN_DOWN], conn_link)
+    if (c->conn_replacing)
         return true;
     TAILQ_FOREACH(c, &p->pool_conns[CONN_LINKING], conn_link)
-    if (c->conn_up) /* only its statements are being prepared again */
+    if (c->conn_up || c->conn_replacing) /* only its statements are being prepared again */
         return true;
     return false;
 }
@@ -246,6 +271,7 @@ static void conn_linked(void *arg, const char *why)
         c->conn_cancel_at = 0;
     }
     c->conn_up = c->conn_tried = true;
+    c->conn_replacing = false;
     if (p->pool_trouble[0] != '\0')
         p->pool_config.config_log(LOG_LEVEL_INFO, "pool %s: connected again", p->pool_config.config_pool->pool_name);
     p->pool_trouble[0] = p->pool_logged[0] = '\0';
@@ -260,6 +286,7 @@ static void conn_failed(struct pg_conn *c, const char *why)
     uint64_t now = pg_now();
 
     c->conn_tried = true;
+    c->conn_replacing = false;
     c->conn_failures++;
     if (c->conn_up)
         stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
@@ -297,7 +324,7 @@ static void conn_down(struct pg_conn *c, uint64_t now)
     wire_stop(c);
     link_close(&c->conn_pq);
     c->conn_sync_sent = c->conn_sync_done = c->conn_batch_n = 0;
-    c->conn_skipping = c->conn_up = false;
+    c->conn_skipping = c->conn_up = c->conn_changed = false;
     c->conn_written = 0;
     p->pool_round_n = 0;
     p->pool_round_cost = 0;

@@ -79,25 +79,30 @@ struct pg_conn {
     struct reader conn_reader;
 
     uint64_t conn_busy_since; /* ns: since when the head's time runs; 0: nothing has been sent */
+    bool conn_fresh;          /* nothing was in flight when what is in flight was sent */
     uint64_t conn_heard;      /* ns: when anything last came, or something was sent to an idle connection */
 
     /* Life. */
     struct link conn_pq;
     enum conn_after conn_after;
-    bool conn_tried;        /* one attempt is over, whatever its end */
-    bool conn_up;           /* was ready since the last attempt began */
-    unsigned conn_failures; /* in a row */
+    bool conn_replacing;     /* being made anew because of that: whoever waits for it may go on waiting */
+    bool conn_changed;       /* a setting of its session was changed: to be replaced */
+    uint64_t conn_mended_at; /* when its statements were last prepared again on suspicion */
+    bool conn_tried;         /* one attempt is over, whatever its end */
+    bool conn_up;            /* was ready since the last attempt began */
+    unsigned conn_failures;  /* in a row */
     uint64_t conn_retry_at, conn_up_since;
     struct cancel conn_cancel;
     uint64_t conn_cancel_at; /* when a cancel was last sent; 0: never */
 };
 #define PG_CONN_MAGIC 0x90c0221fu
 
-#define ROUND_MAX 128u
+#define ROUND_MAX 32u
 
-struct round_entry { /* a query that was answered in this read, to share out the time */
+struct round_entry { /* neighbours of one statement that were answered in this read, to share out the time */
     struct pg_statement *round_statement;
-    uint32_t round_cost_ns;
+    uint64_t round_cost_ns; /* together */
+    unsigned round_n;
 };
 
 struct pg_pool {
@@ -114,6 +119,14 @@ struct pg_pool {
     struct conn_list pool_dirty, pool_again;
     struct query_list pool_retry, pool_waiting; /* the first goes before the second */
     unsigned pool_retry_n, pool_waiting_n;
+    /* How long a query may wait (queue.c). */
+    uint64_t pool_patience_ns, pool_target_ns; /* queue_timeout_ms; under lasting overload */
+    uint64_t pool_interval_ns;
+    bool pool_overloaded;
+    uint64_t pool_judge_at, pool_luckiest_ns; /* end of the interval; the shortest wait in it, UINT64_MAX: none */
+    bool pool_alarmed;                        /* pool_alarm_fd, a timerfd, is set */
+    int pool_alarm_fd;
+    struct event pool_alarm;
     struct conn_list pool_conns[CONN_STATES];
     unsigned pool_conns_n[CONN_STATES];
     struct reader_space pool_space;
@@ -129,7 +142,9 @@ struct pg_pool {
     char pool_trouble[256], pool_logged[256];
     uint64_t pool_logged_at;
     uint64_t pool_random;
-    bool pool_broken_hit; /* a broken statement was asked for: try to prepare it again */
+    unsigned pool_elsewhere; /* free slots of other workers, less the clients sent to them since the last tick */
+    uint64_t pool_window_at; /* when the statements' times were last looked at */
+    bool pool_broken_hit;    /* a broken statement was asked for: try to prepare it again */
     uint64_t pool_mended_at;
 };
 #define PG_POOL_MAGIC 0x90019001u
@@ -143,6 +158,10 @@ void conn_connect(struct pg_conn *c);
 void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why);
 /* Takes no more queries; `after` happens when those in flight are through, at the next conn_settle. */
 void conn_drain(struct pg_conn *c, enum conn_after after);
+/* Its session is not as it was made: it takes no more queries and is made anew. */
+void conn_replace(struct pg_conn *c);
+/* Whether it may be suspected once more that its statements or what is known of its types are out of date. */
+bool conn_suspect(struct pg_conn *c, uint64_t now) MUSTCHECK;
 /* Does what waits for the connection to be idle, if it is. */
 void conn_settle(struct pg_conn *c);
 void conn_tick(struct pg_conn *c, uint64_t now);
@@ -162,6 +181,8 @@ void wire_read_again(struct pg_pool *p);
 int answer_message(struct pg_conn *c, const struct codec_message *m) MUSTCHECK;
 /* The end of a read: shares the time out among the queries that it answered. */
 void answer_round(struct pg_conn *c, uint64_t now);
+/* Twice a second: what a statement is expected to take. */
+void answer_window(struct pg_statement *s);
 /* Takes a query off the list of those in flight, and forgets what was known of the head. */
 void answer_pop(struct pg_conn *c, struct pg_query *q);
 
@@ -173,6 +194,8 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
 void batch_sync(struct pg_conn *c);
 
 /* queue.c: queries that wait. */
+int queue_init(struct pg_pool *p) MUSTCHECK;
+void queue_fini(struct pg_pool *p);
 void queue_wait(struct pg_pool *p, struct pg_query *q, uint64_t now);
 void queue_retry(struct pg_pool *p, struct pg_query *q, uint64_t now);
 void queue_remove(struct pg_pool *p, struct pg_query *q);

@@ -10,7 +10,7 @@ static bool describe_same(const struct pg_statement *s, const PGresult *r, const
 static int describe_take(struct pg_statement *s, const PGresult *r, const struct pg_types *types);
 static bool describe_broken(struct pg_statement *s, const char *why);
 
-unsigned describe_unknown(const struct describe_entry *entries, unsigned n, const struct pg_types *types, FILE *list)
+unsigned describe_foreign(const struct describe_entry *entries, unsigned n, FILE *list)
 {
     unsigned found = 0;
 
@@ -20,10 +20,10 @@ unsigned describe_unknown(const struct describe_entry *entries, unsigned n, cons
         if (r == NULL)
             continue;
         for (int k = 0; k < PQnparams(r); k++)
-            if (pg_types_find(types, PQparamtype(r, k)) == NULL)
+            if (!pg_types_builtin(PQparamtype(r, k)))
                 fprintf(list, "%s%u", found++ > 0 ? "," : "", PQparamtype(r, k));
         for (int k = 0; k < PQnfields(r); k++)
-            if (pg_types_find(types, PQftype(r, k)) == NULL)
+            if (!pg_types_builtin(PQftype(r, k)))
                 fprintf(list, "%s%u", found++ > 0 ? "," : "", PQftype(r, k));
     }
     return found;

@@ -11,9 +11,9 @@ struct describe_entry {      /* one statement's result on one connection */
     char entry_refused[256]; /* the server's message; "": not refused */
 };
 
-/* Appends the OIDs that `types` does not know to `list`, the text form of an oid[] in an open memory stream, without
- * braces; returns how many. */
-unsigned describe_unknown(const struct describe_entry *entries, unsigned n, const struct pg_types *types, FILE *list);
+/* Appends the OIDs of types that are not built in, which may have changed since, to `list`, the text form of an oid[]
+ * in an open memory stream, without braces; returns how many. */
+unsigned describe_foreign(const struct describe_entry *entries, unsigned n, FILE *list);
 /* Takes one statement's description over: arrays are replaced and statement_described is called when it is new or
  * differs, and again for a broken one.  Returns true when the statement has become broken or its reason has changed
  * (statement_why): to be logged. */

@@ -195,8 +195,7 @@ static int link_send_statements(struct link *l)
     l->link_at = l->link_step = 0;
     ok = PQsetnonblocking(pg, 1) == 0 && PQenterPipelineMode(pg) == 1;
     if (l->link_lead)
-        ok =
-            ok && PQsendQueryParams(pg, "DEALLOCATE ALL", 0, NULL, NULL, NULL, NULL, 0) == 1 && PQpipelineSync(pg) == 1;
+        ok = ok && PQsendQueryParams(pg, "DISCARD ALL", 0, NULL, NULL, NULL, NULL, 0) == 1 && PQpipelineSync(pg) == 1;
     for (unsigned i = 0; i < l->link_statements_n && ok; i++) {
         const struct pg_statement *s = l->link_statements[i];
         /* Behind a pooler the next message may meet another server: nothing is kept there. */
@@ -217,16 +216,16 @@ static int link_send_learn(struct link *l)
     char *list = NULL;
     size_t list_n = 0;
     FILE *f = open_memstream(&list, &list_n);
-    unsigned unknown = 0;
+    unsigned foreign = 0;
     int rc = 0;
 
     if (f != NULL) {
         fputc('{', f);
-        unknown = describe_unknown(l->link_entries, l->link_statements_n, l->link_types, f);
+        foreign = describe_foreign(l->link_entries, l->link_statements_n, f);
         fputc('}', f);
         (void)fclose(f);
     }
-    if (unknown > 0) {
+    if (foreign > 0) {
         values[0] = list;
         l->link_state = LINK_LEARNING;
         l->link_step = 0;

@@ -41,7 +41,7 @@ struct link {
     struct describe_entry *link_entries;
     unsigned link_at;       /* which statement's results come next */
     unsigned link_step;     /* its commands that succeeded */
-    bool link_lead;         /* the results of DEALLOCATE ALL come first */
+    bool link_lead;         /* the results of DISCARD ALL come first */
     unsigned link_timeouts; /* in a row: the next attempt begins with another host, libpq would wait for ever */
     char link_why[256];
 

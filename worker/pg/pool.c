@@ -13,7 +13,8 @@
 #include "worker/pg/scraps.h"
 
 #define SPACE_BYTES 32768u
-#define AVG_FIRST_NS 250000u      /* until a statement's time is known: a handful to a connection */
+#define AVG_FIRST_NS 250000u /* until a statement's time is known: a handful to a connection */
+#define WINDOW_NS 500000000u
 #define MEND_AGAIN_NS 5000000000u /* between two attempts at a broken statement */
 
 static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q);
@@ -40,8 +41,6 @@ struct pg_pool *pg_pool_new(const struct pg_pool_config *config)
     p->pool_batch_ns = (uint64_t)conf->pool_batch_us * 1000 + 1; /* 0 still opens a connection that has nothing to do */
     TAILQ_INIT(&p->pool_dirty);
     TAILQ_INIT(&p->pool_again);
-    TAILQ_INIT(&p->pool_retry);
-    TAILQ_INIT(&p->pool_waiting);
     for (unsigned i = 0; i < CONN_STATES; i++)
         TAILQ_INIT(&p->pool_conns[i]);
     p->pool_random = (uint64_t)(uintptr_t)p ^ pg_now();
@@ -52,7 +51,8 @@ struct pg_pool *pg_pool_new(const struct pg_pool_config *config)
     p->pool_types = pg_types_new();
     p->pool_all = calloc(config->config_connections, sizeof *p->pool_all);
     p->pool_again_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (p->pool_space.space_data == NULL || p->pool_types == NULL || p->pool_all == NULL || p->pool_again_fd < 0) {
+    if (queue_init(p) != 0 || p->pool_space.space_data == NULL || p->pool_types == NULL || p->pool_all == NULL ||
+        p->pool_again_fd < 0) {
         p->pool_config.config_connections = 0;
         pg_pool_free(&p);
         return NULL;
@@ -82,6 +82,7 @@ void pg_pool_free(struct pg_pool **pp)
         c->magic = 0;
     }
     queue_shed(p);
+    queue_fini(p);
     if (p->pool_again_fd >= 0) {
         if (event_initialized(&p->pool_again_event))
             (void)event_del(&p->pool_again_event);
@@ -113,6 +114,7 @@ void pg_pool_add_statement(struct pg_pool *p, struct pg_statement *s)
     s->statement_pool = p;
     s->statement_state = STATEMENT_UNKNOWN;
     s->statement_avg_ns = AVG_FIRST_NS;
+    s->statement_least_ns[0] = s->statement_least_ns[1] = UINT32_MAX;
     snprintf(s->statement_name, sizeof s->statement_name, "v%u", s->statement_index);
     s->statement_bind_len =
         codec_bind_prefix(s->statement_bind, sizeof s->statement_bind, p->pool_pooler ? "" : s->statement_name);
@@ -154,14 +156,10 @@ enum pg_outcome pg_pool_submit(struct pg_pool *p, struct pg_query *q, uint64_t n
         if (__builtin_expect(c != NULL, 1))
             return batch_append(c, q, false, now);
     }
-    if (!conn_serving(p)) {
-        stat_pool_add(p->pool_index, STAT_pool_shed_pool_down, 1);
+    if (!conn_serving(p))
         return PG_SHED_DOWN;
-    }
-    if (p->pool_waiting_n >= p->pool_config.config_pool->pool_queue) {
-        stat_pool_add(p->pool_index, STAT_pool_shed_pool_full, 1);
+    if (p->pool_waiting_n >= p->pool_config.config_pool->pool_queue || p->pool_patience_ns == 0)
         return PG_SHED_FULL;
-    }
     queue_wait(p, q, now);
     return PG_DONE;
 }
@@ -212,6 +210,11 @@ void pg_pool_tick(struct pg_pool *p, uint64_t now)
     queue_pump(p, now);
     if (p->pool_broken_hit && now - p->pool_mended_at > MEND_AGAIN_NS)
         pool_mend(p, now);
+    if (now - p->pool_window_at >= WINDOW_NS) {
+        p->pool_window_at = now;
+        for (unsigned i = 0; i < p->pool_statements_n; i++)
+            answer_window(p->pool_statements[i]);
+    }
     pool_gauges(p);
 }
 
@@ -233,6 +236,20 @@ const char *pg_pool_trouble(const struct pg_pool *p)
     return p->pool_trouble;
 }
 
+void pg_pool_set_elsewhere(struct pg_pool *p, unsigned slots)
+{
+    p->pool_elsewhere = slots;
+}
+
+bool pg_pool_send_away(struct pg_pool *p)
+{
+    if (p->pool_elsewhere == 0)
+        return false;
+    p->pool_elsewhere--;
+    stat_pool_add(p->pool_index, STAT_pool_moved, 1);
+    return true;
+}
+
 void pg_pool_set_max_inflight(struct pg_pool *p, unsigned n)
 {
     AN(n > 0);
@@ -246,7 +263,6 @@ static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q)
         p->pool_broken_hit = true;
         return PG_BROKEN;
     }
-    stat_pool_add(p->pool_index, STAT_pool_shed_pool_down, 1);
     return PG_SHED_DOWN;
 }
 
@@ -286,5 +302,6 @@ static void pool_gauges(const struct pg_pool *p)
     stat_pool_set(p->pool_index, STAT_pool_up, pg_pool_up(p));
     stat_pool_set(p->pool_index, STAT_pool_slots, (uint64_t)pg_pool_up(p) * p->pool_max_inflight);
     stat_pool_set(p->pool_index, STAT_pool_inflight, inflight);
+    stat_pool_set(p->pool_index, STAT_pool_overloaded, p->pool_overloaded && p->pool_waiting_n > 0);
     stat_pool_set(p->pool_index, STAT_pool_waiting, p->pool_waiting_n + p->pool_retry_n);
 }

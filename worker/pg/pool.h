@@ -47,7 +47,11 @@ struct pg_statement {
     struct pg_column *statement_columns;
     unsigned statement_columns_n;
     uint32_t statement_version; /* grows whenever the description changes */
-    uint32_t statement_avg_ns;  /* moving average of the time in PostgreSQL */
+    uint32_t statement_avg_ns;  /* what one is expected to take in PostgreSQL */
+    /* Where that comes from: the least of this half second and of the one before; all of this one; was there any. */
+    uint32_t statement_least_ns[2];
+    uint64_t statement_sum_ns, statement_samples;
+    bool statement_timed;
     /* Called in scope connect when a description is new or has changed; returns NULL, or why the route is broken. */
     const char *(*statement_described)(struct pg_statement *s, void *arg);
     void *statement_arg;
@@ -166,6 +170,11 @@ unsigned pg_pool_up(const struct pg_pool *p);
 bool pg_pool_tried(const struct pg_pool *p);
 /* The last failure to connect, for /ready: "" when none. */
 const char *pg_pool_trouble(const struct pg_pool *p);
+/* How many slots other workers' shares of this pool have free: told each tick. */
+void pg_pool_set_elsewhere(struct pg_pool *p, unsigned slots);
+/* Whether a client that is shed now had better connect anew, to be dealt to another worker; true at most as often per
+ * tick as there are free slots elsewhere. */
+bool pg_pool_send_away(struct pg_pool *p) MUSTCHECK;
 /* Changes max_inflight while running. */
 void pg_pool_set_max_inflight(struct pg_pool *p, unsigned n);
 

@@ -1,18 +1,76 @@
-/* Queries that wait: those to be sent again, then the queue in order of arrival. */
-#include "worker/mem/plant.h"
+/*
+ * Queries that wait: those to be sent again, then the queue in order of arrival.
+ *
+ * How long one may wait is judged by what the others had to wait (the idea of CoDel, Nichols and Jacobson 2012), not by
+ * the queue's length: a queue that is empty now and then is a burst, and its patience is queue_timeout_ms.  When it was
+ * never empty for a whole interval and even the luckiest of those who got their turn in it had waited for longer than
+ * the target, a tenth of queue_timeout_ms, then more comes in than goes out, and waiting helps nobody: from then on
+ * the patience is the target, until the luckiest of an interval waited for less than half of it, or the queue is empty.
+ */
 #include "worker/pg/conn.h"
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "worker/mem/alloc.h"
+#include "worker/mem/plant.h"
+
+#define INTERVAL_MIN_NS 100000000u
+#define INTERVAL_TARGETS 4u /* an interval is so many targets long, at least */
+#define TARGET_PART 10u     /* of queue_timeout_ms */
+#define ALARM_MIN_NS 500000u
 
 static struct pg_query *queue_first(const struct pg_pool *p);
 static bool queue_late(const struct pg_pool *p, const struct pg_query *q, uint64_t now);
 static void queue_timeout(struct pg_pool *p, struct pg_query *q);
+static void queue_judge(struct pg_pool *p, uint64_t waited, uint64_t now);
+static void queue_alarm(struct pg_pool *p, uint64_t now);
+static void queue_on_alarm(int fd, short what, void *arg);
+
+int queue_init(struct pg_pool *p)
+{
+    const struct conf_pool *conf = p->pool_config.config_pool;
+
+    TAILQ_INIT(&p->pool_retry);
+    TAILQ_INIT(&p->pool_waiting);
+    p->pool_patience_ns = (uint64_t)conf->pool_queue_timeout_ms * 1000000u;
+    p->pool_target_ns = p->pool_patience_ns / TARGET_PART;
+    p->pool_interval_ns = p->pool_target_ns * INTERVAL_TARGETS;
+    if (p->pool_interval_ns < INTERVAL_MIN_NS)
+        p->pool_interval_ns = INTERVAL_MIN_NS;
+    p->pool_alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (p->pool_alarm_fd < 0)
+        return -1;
+    AZ(event_assign(&p->pool_alarm, p->pool_config.config_base, p->pool_alarm_fd, EV_READ | EV_PERSIST, queue_on_alarm,
+                    p));
+    (void)event_add(&p->pool_alarm, NULL);
+    return 0;
+}
+
+void queue_fini(struct pg_pool *p)
+{
+    if (p->pool_alarm_fd < 0)
+        return;
+    if (event_initialized(&p->pool_alarm))
+        (void)event_del(&p->pool_alarm);
+    (void)close(p->pool_alarm_fd);
+    p->pool_alarm_fd = -1;
+}
 
 void queue_wait(struct pg_pool *p, struct pg_query *q, uint64_t now)
 {
     PLANT("queued");
     q->query_state = QUERY_WAITING;
     q->query_at_ns = now;
+    if (TAILQ_EMPTY(&p->pool_waiting)) {
+        p->pool_overloaded = false;
+        p->pool_judge_at = now + p->pool_interval_ns;
+        p->pool_luckiest_ns = UINT64_MAX;
+    }
     TAILQ_INSERT_TAIL(&p->pool_waiting, q, query_link);
     p->pool_waiting_n++;
+    if (!p->pool_alarmed)
+        queue_alarm(p, now);
 }
 
 void queue_retry(struct pg_pool *p, struct pg_query *q, uint64_t now)
@@ -23,6 +81,8 @@ void queue_retry(struct pg_pool *p, struct pg_query *q, uint64_t now)
     q->query_at_ns = now;
     TAILQ_INSERT_TAIL(&p->pool_retry, q, query_link);
     p->pool_retry_n++;
+    if (!p->pool_alarmed)
+        queue_alarm(p, now);
     stat_pool_add(p->pool_index, STAT_pool_retried, 1);
     if (q->query_ops->query_restart != NULL)
         q->query_ops->query_restart(q);
@@ -63,6 +123,8 @@ void queue_pump(struct pg_pool *p, uint64_t now)
         if (c == NULL)
             return;
         queue_remove(p, q);
+        if (!retry)
+            queue_judge(p, now > q->query_at_ns ? now - q->query_at_ns : 0, now);
         /* One that is sent again goes under its own Sync, so that no neighbour's error skips it a second time. */
         outcome = batch_append(c, q, retry, now);
         if (outcome != PG_DONE)
@@ -86,7 +148,6 @@ void queue_shed(struct pg_pool *p)
 
     while ((q = queue_first(p)) != NULL) {
         queue_remove(p, q);
-        stat_pool_add(p->pool_index, STAT_pool_shed_pool_down, 1);
         query_end(q, PG_SHED_DOWN, NULL);
     }
 }
@@ -100,7 +161,7 @@ static struct pg_query *queue_first(const struct pg_pool *p)
 
 static bool queue_late(const struct pg_pool *p, const struct pg_query *q, uint64_t now)
 {
-    uint64_t patience = (uint64_t)p->pool_config.config_pool->pool_queue_timeout_ms * 1000000;
+    uint64_t patience = p->pool_overloaded && q->query_state == QUERY_WAITING ? p->pool_target_ns : p->pool_patience_ns;
 
     /* `now` may be older than query_at_ns by a turn. */
     return now > q->query_at_ns && now - q->query_at_ns > patience;
@@ -109,6 +170,65 @@ static bool queue_late(const struct pg_pool *p, const struct pg_query *q, uint64
 static void queue_timeout(struct pg_pool *p, struct pg_query *q)
 {
     queue_remove(p, q);
-    stat_pool_add(p->pool_index, STAT_pool_shed_queue_timeout, 1);
     query_end(q, PG_SHED_TIMEOUT, NULL);
+}
+
+/* One has got its turn, after so long. */
+static void queue_judge(struct pg_pool *p, uint64_t waited, uint64_t now)
+{
+    if (waited < p->pool_luckiest_ns)
+        p->pool_luckiest_ns = waited;
+    if (now < p->pool_judge_at)
+        return;
+    if (p->pool_luckiest_ns > p->pool_target_ns) {
+        p->pool_overloaded = true;
+        queue_alarm(p, now);
+    } else if (p->pool_luckiest_ns < p->pool_target_ns / 2) {
+        p->pool_overloaded = false;
+    }
+    p->pool_luckiest_ns = UINT64_MAX;
+    p->pool_judge_at = now + p->pool_interval_ns;
+}
+
+/* Wakes the loop when the patience of the first in line is over. */
+static void queue_alarm(struct pg_pool *p, uint64_t now)
+{
+    const struct pg_query *q[] = {TAILQ_FIRST(&p->pool_retry), TAILQ_FIRST(&p->pool_waiting)};
+    uint64_t at = UINT64_MAX;
+    struct itimerspec when = {{0, 0}, {0, 0}};
+
+    if (q[0] != NULL)
+        at = q[0]->query_at_ns + p->pool_patience_ns;
+    if (q[1] != NULL) {
+        uint64_t other = q[1]->query_at_ns + (p->pool_overloaded ? p->pool_target_ns : p->pool_patience_ns);
+
+        if (other < at)
+            at = other;
+    }
+    if (at == UINT64_MAX)
+        return;
+    if (at < now + ALARM_MIN_NS) /* many that come one behind the other: not an alarm each */
+        at = now + ALARM_MIN_NS;
+    when.it_value.tv_sec = (time_t)(at / 1000000000u);
+    when.it_value.tv_nsec = (long)(at % 1000000000u) + 1; /* late is when it is over */
+    if (when.it_value.tv_nsec == 1000000000)
+        when.it_value.tv_nsec--;
+    p->pool_alarmed = timerfd_settime(p->pool_alarm_fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
+}
+
+static void queue_on_alarm(int fd, short what, void *arg)
+{
+    struct pg_pool *p = arg;
+    enum alloc_scope old = alloc_enter(ALLOC_PG);
+    uint64_t times, now = pg_now();
+
+    (void)what;
+    CHECK_OBJ(p, PG_POOL_MAGIC);
+    (void)!read(fd, &times, sizeof times);
+    if (p->pool_config.config_now != NULL)
+        *p->pool_config.config_now = now;
+    p->pool_alarmed = false;
+    queue_expire(p, now);
+    queue_alarm(p, now);
+    alloc_leave(old);
 }

@@ -1,7 +1,10 @@
 /* Octets in, whole backend messages out. */
 #include "worker/pg/reader.h"
 
+#define MESSAGE_MAX 0x40000000u
+
 static void reader_drop(struct reader *r, struct codec_message *m);
+static bool reader_is_type(unsigned char c);
 
 void reader_init(struct reader *r, struct reader_space *space, struct buffers *b, size_t max)
 {
@@ -79,7 +82,9 @@ enum reader_rc reader_next_slow(struct reader *r, struct codec_message *m)
     uint32_t len = codec_be32(p + 1);
     struct buf *b;
 
-    if (len < 4 || len > INT32_MAX)
+    /* PostgreSQL's own limit is 1 GiB (MaxAllocSize); what is longer, or whose type is no letter or digit, is garbage,
+     * and would keep us waiting for an end that never comes. */
+    if (len < 4 || len > MESSAGE_MAX || !reader_is_type(p[0]))
         return READER_BAD;
     total = 1 + (size_t)len;
     if (r->reader_large > 0) /* still growing in its block */
@@ -143,4 +148,9 @@ static void reader_drop(struct reader *r, struct codec_message *m)
     m->message_len = total - 5;
     r->reader_skip = total - have;
     r->reader_pos = r->reader_end;
+}
+
+static bool reader_is_type(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 }

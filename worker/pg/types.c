@@ -153,6 +153,13 @@ const struct pg_type *pg_types_find(const struct pg_types *t, uint32_t oid)
     return e->entry_base != NULL ? e->entry_base : &e->entry_type;
 }
 
+bool pg_types_outdated;
+
+bool pg_types_builtin(uint32_t oid)
+{
+    return builtin_find(oid) != NULL;
+}
+
 int pg_types_learn(struct pg_types *t, const char *const *columns, unsigned n)
 {
     uint32_t oid, base, elem = 0;

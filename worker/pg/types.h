@@ -55,6 +55,11 @@ struct pg_types;
 
 struct pg_types *pg_types_new(void) MUSTCHECK;
 void pg_types_free(struct pg_types **tp);
+/* Set by whoever finds a value that is not of its type as it was learnt: ALTER TYPE, of which PostgreSQL does not tell.
+ */
+extern bool pg_types_outdated;
+/* Whether it is in the static table: then nobody can change it. */
+bool pg_types_builtin(uint32_t oid);
 /* NULL when the OID is not known (yet): then the link asks the catalogue with PG_TYPES_QUERY and feeds the rows to
  * pg_types_learn. */
 const struct pg_type *pg_types_find(const struct pg_types *t, uint32_t oid);

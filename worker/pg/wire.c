@@ -37,6 +37,7 @@ void wire_start(struct pg_conn *c)
     }
     c->conn_blocked = c->conn_unsure = false;
     c->conn_busy_since = 0;
+    c->conn_fresh = true;
     /* Both, once: libevent's tables for this descriptor are then as large as they will be. */
     wire_watch(c, EV_READ | EV_WRITE);
     alloc_leave(old);

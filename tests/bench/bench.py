@@ -1,0 +1,243 @@
+#!/usr/bin/python3
+"""Ratios that hold on a noisy machine: what is compared runs in turns, in one go, and medians are compared.
+
+    bench.py [--short] [connections] [batch] [overload] [peer]
+
+connections   the row route, one worker on one core: 1, 2, 4, 8 and 16 connections, each made to use all of them, against
+              the worker's own choice out of 16, at 64 and at 256 clients
+batch         sync_batch 32 against 1: requests per second, PostgreSQL's processor time per request
+overload      a closed loop of four times the pool's slots against one just below saturation
+peer          the text route: processor time and requests per second beside nginx
+
+The load is wrk, from loopback.  PostgreSQL is a throwaway.
+"""
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(TOP, "tests", "e2e"), os.path.join(TOP, "tests", "profile")]
+from cluster import Cluster, temporary_folder  # noqa: E402
+from common import Verdict  # noqa: E402
+from process import Port, Vanilla  # noqa: E402
+
+CONF = r"""
+workers = 1;
+connections = 2048;
+pools = ( { name = "read"; conninfo = "%(conninfo)s"; read_only = true; %(pool)s } );
+routes = (
+  { method = "GET"; path = "/text"; text = "ok"; content_type = "text/plain"; },
+  { method = "GET"; path = "/items/{id}";
+    sql = "SELECT id, name, price, rating_score AS \"rating.score\", rating_count AS \"rating.count\" FROM items WHERE id = $1";
+    params = [ "path.id" ]; result = "row"; },
+  { method = "GET"; path = "/sleep"; sql = "SELECT 1 FROM pg_sleep(0.004)"; result = "value"; }
+);
+"""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def processor_seconds(pids):
+    total = 0
+    for pid in pids:
+        with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / TICKS
+
+
+class Side:
+    """One of the things compared: a server, and what was measured of it."""
+
+    def __init__(self, name, cluster=None, pool="", core=0):
+        self.name, self.rates, self.costs, self.own, self.sheds = name, [], [], [], 0
+        if cluster is None:
+            return
+        conninfo = "%s application_name=bench-%s" % (cluster.conninfo, name)
+        self.server = Vanilla(CONF % {"conninfo": conninfo, "pool": pool}, trap=False, wrapper=["taskset", "-c", str(core)])
+        self.server.start()
+        self.port = self.server.port
+        self.workers = self.server.workers()
+        self.backends = [int(pid) for pid in cluster.sql(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'bench-%s'" % name).split()]
+
+    def run(self, clients, seconds, target="/items/17"):
+        before = processor_seconds(self.backends), processor_seconds(self.workers)
+        began = time.monotonic()
+        out = subprocess.run(["wrk", "-t", "1", "-c", str(clients), "-d", "%ds" % seconds,
+                              "http://127.0.0.1:%d%s" % (self.port, target)], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, check=True).stdout.decode()
+        elapsed = time.monotonic() - began
+        requests = int(re.search(r"(\d+) requests in", out).group(1))
+        errors = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
+        assert "Socket errors" not in out, out
+        sheds = int(errors.group(1)) if errors else 0
+        self.sheds += sheds
+        self.rates.append((requests - sheds) / elapsed)
+        self.costs.append((processor_seconds(self.backends) - before[0]) / requests * 1e6)
+        self.own.append((processor_seconds(self.workers) - before[1]) / requests * 1e6)
+
+    @property
+    def rate(self):
+        return statistics.median(self.rates)
+
+    @property
+    def cost(self):
+        return statistics.median(self.costs)
+
+    @property
+    def own_cost(self):
+        return statistics.median(self.own)
+
+    def close(self):
+        self.server.remove()
+
+
+def ratio(a, b):
+    """Of two sides' rates: round by round, since a round's runs have the same weather."""
+    return statistics.median(x / y for x, y in zip(a.rates, b.rates))
+
+
+class Bench:
+    def __init__(self, cluster, short):
+        self.cluster, self.verdict = cluster, Verdict()
+        self.rounds, self.seconds = (3, 1) if short else (7, 1)
+
+    def in_turns(self, sides, *run):
+        for side in sides:
+            side.run(run[0], 1, *run[2:])      # to warm up
+            side.rates, side.costs, side.own, side.sheds = [], [], [], 0
+        for n in range(self.rounds):
+            for side in sides[n % len(sides):] + sides[:n % len(sides)]:
+                side.run(*run)
+
+    def at_least(self, what, figure, limit):
+        good = figure >= limit
+        self.verdict.passed += good
+        self.verdict.failed += not good
+        print("%s %s: %.2f (at least %.2f)" % ("ok  " if good else "FAIL", what, figure, limit), flush=True)
+
+    def at_most(self, what, figure, limit):
+        self.verdict.at_most(what, round(figure, 2), limit)
+
+    def connections(self):
+        for clients in (64, 256):
+            sides = [Side("fixed-%d" % n, self.cluster,
+                          "connections = %d; max_inflight = %d; batch_us = 1000000;" % (n, max(1, clients // n)))
+                     for n in (1, 2, 4, 8, 16)]
+            sides.append(Side("adaptive", self.cluster, "connections = 16; max_inflight = 32;"))
+            try:
+                self.in_turns(sides, clients, self.seconds)
+                for side in sides:
+                    print("     %3d clients, %-9s %6.0f/s  PostgreSQL %5.1f us per request" % (
+                        clients, side.name, side.rate, side.cost), flush=True)
+                adaptive, fixed = sides[-1], sides[:-1]
+                worst = min(fixed, key=lambda side: ratio(adaptive, side))
+                self.at_least("%d clients, adaptive / %s, the best fixed one" % (clients, worst.name),
+                              ratio(adaptive, worst), 0.9)
+                # A hole is one that no neighbour in time has: the machine's own moods pass.
+                self.at_least("%d clients, adaptive, its worst round / the others' median in that round" % clients,
+                              min(a / statistics.median(side.rates[n] for side in fixed)
+                                  for n, a in enumerate(adaptive.rates)), 0.5)
+            finally:
+                for side in sides:
+                    side.close()
+
+    def batch(self):
+        sides = [Side("batch-%d" % n, self.cluster, "connections = 8; max_inflight = 32; sync_batch = %d;" % n)
+                 for n in (1, 32)]
+        try:
+            self.in_turns(sides, 256, self.seconds)
+            one, many = sides
+            for side in sides:
+                print("     %-9s %6.0f/s  PostgreSQL %5.1f us per request" % (side.name, side.rate, side.cost), flush=True)
+            ratios = [b / a for a, b in zip(one.rates, many.rates)]
+            self.at_least("sync_batch 32 / 1, requests per second", statistics.median(ratios), 1.5)
+            self.at_most("sync_batch 32 / 1, PostgreSQL's processor time per request",
+                         statistics.median(b / a for a, b in zip(one.costs, many.costs)), 0.6)
+        finally:
+            for side in sides:
+                side.close()
+
+    def overload(self):
+        for name, target, pool, seconds in (("rows", "/items/17", "connections = 4; max_inflight = 8;", self.seconds),
+                                            ("4 ms each", "/sleep", "connections = 4; max_inflight = 8;", 10),
+                                            ("4 ms each, no queue", "/sleep", "connections = 4; max_inflight = 8; queue = 0;", 10)):
+            side = Side("overload", self.cluster, pool)
+            try:
+                side.run(32, 1, target)
+                below, above, sheds = [], [], 0
+                for _ in range(self.rounds if seconds < 10 else 2):
+                    side.run(31, min(seconds, 5), target)
+                    below.append(side.rates[-1])
+                    side.sheds = 0
+                    side.run(128, seconds, target)
+                    above.append(side.rates[-1])
+                    sheds += side.sheds
+                print("     %s: 31 clients %.0f/s, 128 clients %.0f/s and %d shed" % (
+                    name, statistics.median(below), statistics.median(above), sheds), flush=True)
+                self.at_least("overload (%s): successful answers / those just below saturation" % name,
+                              statistics.median(a / b for a, b in zip(above, below)), 0.95)
+                if seconds >= 10:
+                    counted = {name: n for name, n in side.server.stats()["total"].items() if name.startswith("shed.")}
+                    # wrk does not read the answers that are under way when its time is up.
+                    self.at_most("overload (%s): sheds that the clients did not count" % name,
+                                 sum(counted.values()) - sheds, 128 * 3)
+            finally:
+                side.close()
+
+    def peer(self):
+        nginx = os.environ.get("BENCH_NGINX") or shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+        if nginx is None:
+            print("     nginx is not installed: no peer")
+            return
+        folder, port = temporary_folder("vanilla-e2e-nginx-"), Port()
+        with open(os.path.join(folder, "nginx.conf"), "w", encoding="ascii") as file:
+            file.write("""daemon off; worker_processes 1; error_log stderr error; pid %(folder)s/pid;
+                events { worker_connections 2048; }
+                http { access_log off; keepalive_requests 1000000000; client_body_temp_path %(folder)s/a; proxy_temp_path %(folder)s/b;
+                  fastcgi_temp_path %(folder)s/c; uwsgi_temp_path %(folder)s/d; scgi_temp_path %(folder)s/e;
+                  server { listen 127.0.0.1:%(port)d; location = /text { default_type text/plain; return 200 "ok"; } } }
+                """ % {"folder": folder, "port": port.number})
+        process = subprocess.Popen(["taskset", "-c", "0", nginx, "-p", folder, "-c", os.path.join(folder, "nginx.conf")],
+                                   stdin=subprocess.DEVNULL)
+        own = Side("vanilla", self.cluster, "connections = 1;")
+        try:
+            time.sleep(0.5)
+            other = Side("nginx")
+            other.port, other.backends = port.number, []
+            with open("/proc/%d/task/%d/children" % (process.pid, process.pid), encoding="ascii") as file:
+                other.workers = [int(pid) for pid in file.read().split()]
+            own.backends = []
+            self.in_turns([own, other], 64, self.seconds, "/text")
+            for side in (own, other):
+                print("     %-9s %6.0f/s  %5.2f us of processor per request" % (side.name, side.rate, side.own_cost))
+            self.at_least("text, requests per second, vanilla / nginx",
+                          statistics.median(a / b for a, b in zip(own.rates, other.rates)), 1.0)
+            self.at_most("text, processor time per request, vanilla / nginx",
+                         statistics.median(a / b for a, b in zip(own.own, other.own)), 1.0)
+        finally:
+            process.terminate()
+            process.wait()
+            own.close()
+            port.release()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    names = [name for name in sys.argv[1:] if not name.startswith("-")] or ["batch", "connections", "overload", "peer"]
+    if shutil.which("wrk") is None:
+        sys.exit("wrk is not installed (Debian package wrk)")
+    with Cluster() as cluster:
+        cluster.load_sample(1000)
+        bench = Bench(cluster, "--short" in sys.argv[1:])
+        for name in names:
+            getattr(bench, name)()
+    return bench.verdict.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

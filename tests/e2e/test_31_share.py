@@ -1,0 +1,139 @@
+"""`share = true`: equal GETs under way at the same moment share one query; everybody gets his own copy of its answer."""
+import json
+import threading
+import time
+
+from client import Client, problem, until
+
+ROUTES = r"""
+  { method = "GET"; path = "/slow/{n}"; share = true; sql = "SELECT $1::int AS n, nextval('share_ticket') AS ticket FROM pg_sleep($2::float8)";
+    params = [ "path.n", "query.s=0.3" ]; result = "row"; pool = "write"; },
+  { method = "GET"; path = "/own/{n}"; sql = "SELECT $1::int AS n, nextval('share_ticket') AS ticket FROM pg_sleep(0.1)";
+    params = [ "path.n" ]; result = "row"; pool = "write"; },
+  { method = "GET"; path = "/none"; share = true; sql = "SELECT 1 FROM pg_sleep(0.2) WHERE false"; result = "row"; },
+  { method = "GET"; path = "/fails"; share = true; sql = "SELECT 1 / (0 * length(pg_sleep(0.2)::text))"; result = "value"; },
+  { method = "GET"; path = "/large"; share = true; sql = "SELECT repeat('x', 300000) AS x FROM pg_sleep(0.2)"; result = "rows"; }
+"""
+POOLS = """
+pools = (
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; read_only = true; queue = 0; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 1; queue = 0; abandon_ms = 0; }
+);
+"""
+
+
+def start(server, db):
+    db.execute("DROP SEQUENCE IF EXISTS share_ticket; CREATE SEQUENCE share_ticket; GRANT ALL ON SEQUENCE share_ticket TO vanilla")
+    return server(ROUTES, POOLS)
+
+
+def ask(port, targets):
+    clients = [Client(port) for _ in targets]
+    for client, target in zip(clients, targets):
+        client.send_request("GET", target)
+    return clients
+
+
+def read_all(clients):
+    answers = [client.read() for client in clients]
+    for client in clients:
+        client.close()
+    return answers
+
+
+def queries(running, pool):
+    (found,) = [each for each in running.stats()["pools"] if each["name"] == pool]
+    return found["inflight"]
+
+
+def test_equal_ones_share(server, db):
+    running = start(server, db)
+    answers = read_all(ask(running.port, ["/slow/1"] * 12 + ["/slow/2"] * 3))
+    assert [answer.status for answer in answers] == [200] * 15, "slots for two, and nobody was shed"
+    documents = [json.loads(answer.body) for answer in answers]
+    assert [each["n"] for each in documents] == [1] * 12 + [2] * 3
+    assert len({each["ticket"] for each in documents}) == 2
+    assert len({each["ticket"] for each in documents[:12]}) == 1
+    # What is over is not kept.
+    (again,) = read_all(ask(running.port, ["/slow/1?s=0"]))
+    assert json.loads(again.body)["ticket"] not in {each["ticket"] for each in documents}
+
+
+def test_other_routes_do_not(server, db):
+    running = start(server, db)
+    answers = read_all(ask(running.port, ["/own/1"] * 2))
+    assert len({json.loads(answer.body)["ticket"] for answer in answers}) == 2
+
+
+def test_errors_are_shared(server, db):
+    running = start(server, db)
+    for answer in read_all(ask(running.port, ["/none"] * 4)):
+        problem(answer, 404)
+    for answer in read_all(ask(running.port, ["/fails"] * 4)):
+        assert problem(answer, 400)["sqlstate"] == "22012"
+
+
+def test_large_answers_are_copied(server, db):
+    running = start(server, db)
+    for answer in read_all(ask(running.port, ["/large"] * 10)):
+        assert answer.status == 200 and json.loads(answer.body) == [{"x": "x" * 300000}]
+
+
+def test_head_and_pipelined(server, db):
+    running = start(server, db)
+    with Client(running.port) as client:
+        client.send("GET /slow/3 HTTP/1.1\r\nHost: x\r\n\r\nHEAD /slow/3 HTTP/1.1\r\nHost: x\r\n\r\n"
+                    "GET /slow/3 HTTP/1.1\r\nHost: x\r\n\r\n")
+        first, head, last = client.read(), client.read("HEAD"), client.read()
+        assert first.body == last.body and head.get("content-length") == str(len(first.body))
+
+
+def test_who_leaves_does_not_hurt_the_others(server, db):
+    running = start(server, db)
+    for leave in (0, 2):        # who leads, and who follows
+        clients = ask(running.port, ["/slow/4?s=0.4"])
+        until(lambda: queries(running, "write") == 1)
+        clients += ask(running.port, ["/slow/4?s=0.4"] * 4)
+        time.sleep(0.1)
+        clients.pop(leave).reset()
+        answers = read_all(clients)
+        assert [answer.status for answer in answers] == [200] * 4
+        assert len({answer.body for answer in answers}) == 1
+        until(lambda: queries(running, "write") == 0)
+
+
+def test_the_leader_leaves_a_full_pool(server, db):
+    """The question cannot be asked again: those who wait for it are shed, each is told and counted."""
+    running = start(server, db)
+    clients = ask(running.port, ["/slow/5?s=0.6"])
+    until(lambda: queries(running, "write") == 1)
+    clients += ask(running.port, ["/slow/5?s=0.6"] * 3 + ["/slow/6?s=0.6"])
+    until(lambda: queries(running, "write") == 2)
+    time.sleep(0.05)
+    clients.pop(0).reset()
+    answers = read_all(clients)
+    assert [answer.status for answer in answers] == [503, 503, 503, 200]
+    total = running.stats()["total"]
+    assert total["shed.pool_full"] == 3
+
+
+def test_many_at_once(server, db):
+    running = start(server, db)
+    wrong, lock = [], threading.Lock()
+
+    def load(seed):
+        with Client(running.port) as client:
+            for n in range(60):
+                number = (seed + n) % 3
+                answer = client.get("/slow/%d?s=0.002" % number)
+                if answer.status != 503 and json.loads(answer.body)["n"] != number:
+                    with lock:
+                        wrong.append(answer.body)
+
+    threads = [threading.Thread(target=load, args=(seed,)) for seed in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    until(lambda: queries(running, "write") == 0)

@@ -1,0 +1,169 @@
+"""PostgreSQL stopped, killed, starting up, out of connections, demoted; its backends terminated: each under load."""
+import threading
+import time
+
+import pytest
+
+from client import one, problem, until
+from cluster import Cluster
+from liar import Liar
+from load import Load, calm
+
+ROUTES = r"""
+  { method = "GET";  path = "/text"; text = "ok"; },
+  { method = "GET";  path = "/row/{n}"; sql = "SELECT $1::int"; params = [ "path.n" ]; result = "value"; },
+  { method = "GET";  path = "/slow"; sql = "SELECT 7 FROM pg_sleep(0.03)"; result = "value"; },
+  { method = "POST"; path = "/count"; sql = "INSERT INTO counted (n) VALUES ($1) RETURNING 1"; params = [ "body.n" ]; result = "value"; },
+  { method = "GET";  path = "/writes"; sql = "SELECT 1"; result = "value"; pool = "write"; }
+"""
+POOLS = """
+pools = (
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 4; read_only = true; reconnect_max_ms = 300; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; reconnect_max_ms = 300; }
+);
+"""
+TARGETS = {"/row/5": b"5", "/row/6": b"6", "/slow": b"7", ("POST", "/count", '{"n":1}'): b"1", "/text": b"ok"}
+TABLE = "CREATE TABLE counted (n int); GRANT ALL ON counted TO vanilla"
+
+
+@pytest.fixture
+def start(server, own_cluster):
+    own_cluster.sql(TABLE)
+    return lambda **more: server(ROUTES, POOLS, conninfo=own_cluster.conninfo, **more)
+
+
+def sessions(cluster):
+    return int(cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'vanilla'"))
+
+
+def test_killed_and_restarted_five_times(start, own_cluster):
+    running = start()
+    with Load(running.port, TARGETS) as load:
+        for _ in range(5):
+            time.sleep(0.3)
+            own_cluster.crash()
+            time.sleep(0.2)
+            own_cluster.start()
+            back = time.monotonic()
+            running.wait_for("/ready")
+            assert time.monotonic() - back < 2
+        assert not load.well_within(1.0)
+    assert not load.strange, load.strange[:5]
+    assert set(load.seen) <= {200, 502, 503}, load.seen
+    assert max(load.times) < 5
+    until(lambda: calm(running))
+    # Only a write may be left in doubt, and all that were confirmed are there.
+    unsure = [code for _, code, target in load.codes if code == 502]
+    assert all(isinstance(target, tuple) for _, code, target in load.codes if code == 502)
+    confirmed = sum(code == 200 and isinstance(target, tuple) for _, code, target in load.codes)
+    found = int(own_cluster.sql("SELECT count(*) FROM counted"))
+    assert found <= confirmed + len(unsure), (found, confirmed, len(unsure))
+    assert running.stats()["total"]["shed.pool_down"] <= load.seen.get(503, 0)
+
+
+def test_stopped_politely(start, own_cluster):
+    running = start()
+    with Load(running.port, TARGETS) as load:
+        for immediate in (False, True, False):
+            time.sleep(0.3)
+            own_cluster.stop(immediate=immediate)
+            problem(one(running.port, "GET", "/row/1"), 503)
+            own_cluster.start()
+            running.wait_for("/ready")
+        assert not load.well_within(1.0)
+    assert not load.strange, load.strange[:5]
+    assert set(load.seen) <= {200, 502, 503}, load.seen
+    until(lambda: calm(running))
+
+
+def test_backends_terminated_every_200_ms(start, own_cluster):
+    running = start()
+    most, stop = [0], threading.Event()
+
+    def terminate():
+        while not stop.wait(0.2):
+            most[0] = max(most[0], sessions(own_cluster))
+            own_cluster.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vanilla' "
+                            "ORDER BY random() LIMIT 2")
+
+    killer = threading.Thread(target=terminate)
+    with Load(running.port, TARGETS) as load:
+        killer.start()
+        time.sleep(3)
+        stop.set()
+        killer.join()
+        assert not load.well_within(1.0)
+    assert not load.strange, load.strange[:5]
+    assert set(load.seen) <= {200, 502, 503}, load.seen
+    assert load.seen[200] > 20 * (load.seen.get(503, 0) + load.seen.get(502, 0)), load.seen
+    assert most[0] <= 6, "never more than the pools' connections"
+    until(lambda: calm(running))
+    assert sessions(own_cluster) == 6
+
+
+def test_out_of_connections(server):
+    """53300: the pool takes what it gets, says so, and has the rest when there is room."""
+    with Cluster(max_connections=8) as small:      # three of them for the superuser
+        small.load_sample(10)
+        small.sql(TABLE)
+        running = server(ROUTES, POOLS, conninfo=small.conninfo, wait="/live")
+        until(lambda: sum(pool["up"] for pool in running.stats()["pools"]) == 5)
+        with Load(running.port, {"/row/5": b"5", "/text": b"ok"}, clients=4) as load:
+            time.sleep(1)
+            assert sessions(small) <= 6
+        assert set(load.seen) == {200} and not load.strange, (load.seen, load.strange)
+        assert "too many clients" in running.log() or "remaining connection slots" in running.log()
+        # Not an attempt after the other: backed off.
+        failures = sum(value for name, value in counters(running).items() if name == "connect_failures")
+        assert failures < 60, failures
+
+
+def counters(running):
+    found = {}
+    for line in running.ctl("stats", "--prometheus").splitlines():
+        if line.startswith("vanilla_pool_connect_failures_total"):
+            found["connect_failures"] = found.get("connect_failures", 0) + int(line.split()[-1])
+    return found
+
+
+def test_role_with_a_connection_limit(start, own_cluster):
+    own_cluster.sql("ALTER ROLE vanilla CONNECTION LIMIT 3")
+    running = start(wait="/live")
+    until(lambda: sum(pool["up"] for pool in running.stats()["pools"]) == 3)
+    with Load(running.port, {"/text": b"ok", "/row/5": None}, clients=4) as load:
+        time.sleep(0.7)
+        own_cluster.sql("ALTER ROLE vanilla CONNECTION LIMIT -1")
+        until(lambda: sum(pool["up"] for pool in running.stats()["pools"]) == 6)
+        assert not load.well_within(0.6)
+    assert set(load.seen) <= {200, 503} and not load.strange
+
+
+def test_starting_up(server):
+    """57P03 is what a server says that is not ready yet: the attempts go on, and the first that works is soon."""
+    with Liar(greeting="57P03") as liar:
+        running = server(ROUTES.replace("/writes", "/w"), POOLS, conninfo=liar.conninfo, wait="/live")
+        until(lambda: "starting up" in running.log())
+        problem(one(running.port, "GET", "/row/1"), 503)
+        assert one(running.port, "GET", "/text").status == 200
+        time.sleep(0.5)
+        assert liar.connections < 100
+
+
+def test_demoted_to_read_only(start, own_cluster):
+    """25006 on the pool that writes: 503 (not run), the connection is replaced; reading goes on; 405 never."""
+    running = start()
+    with Load(running.port, TARGETS) as load:
+        time.sleep(0.3)
+        own_cluster.sql("ALTER SYSTEM SET default_transaction_read_only = on")
+        own_cluster.sql("SELECT pg_reload_conf()")
+        until(lambda: one(running.port, "POST", "/count", body='{"n":2}').status == 503)
+        time.sleep(0.7)
+        assert one(running.port, "GET", "/row/9").status == 200
+        own_cluster.sql("SET default_transaction_read_only = off; ALTER SYSTEM RESET default_transaction_read_only")
+        own_cluster.sql("SELECT pg_reload_conf()")
+        until(lambda: one(running.port, "POST", "/count", body='{"n":2}').status == 200)
+        assert not load.well_within(1.0)
+    assert not load.strange, load.strange[:5]
+    assert set(load.seen) <= {200, 503}, load.seen
+    assert all(isinstance(target, tuple) for _, code, target in load.codes if code != 200)
+    until(lambda: calm(running))

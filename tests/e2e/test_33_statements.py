@@ -1,0 +1,210 @@
+"""What a statement can do to its neighbours and to those after it, and what PostgreSQL's errors become."""
+import json
+import threading
+import time
+
+import psycopg2
+import pytest
+
+from client import Client, one, problem, until
+from load import Load, calm
+
+POOLS = """
+pools = (
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 2; read_only = true; statement_timeout_ms = 700; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; statement_timeout_ms = 700; }
+);
+"""
+ROUTES = r"""
+  { method = "GET";  path = "/row/{n}"; sql = "SELECT $1::int"; params = [ "path.n" ]; result = "value"; },
+  { method = "GET";  path = "/divide/{n}"; sql = "SELECT 100 / $1::int"; params = [ "path.n" ]; result = "value"; },
+  { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "GET";  path = "/changing"; sql = "SELECT * FROM changing"; result = "row"; },
+  { method = "GET";  path = "/parts"; sql = "SELECT whole FROM assembled"; result = "row"; },
+  { method = "POST"; path = "/new"; sql = "INSERT INTO limits (id, kind, parent, span) VALUES ($1, $2, $3, int4range($4, $5)) RETURNING id";
+    params = [ "body.id", "body.kind=a", "body.parent=0", "body.from=0", "body.to=0" ]; result = "value"; },
+  { method = "POST"; path = "/code/{code}"; sql = "SELECT raise_code($1)"; params = [ "path.code" ]; result = "none"; },
+  { method = "POST"; path = "/secret"; sql = "SELECT 1 FROM secret"; result = "none"; },
+  { method = "POST"; path = "/lock/{id}"; sql = "UPDATE locked SET n = n + 1 WHERE id = $1"; params = [ "path.id" ]; result = "none"; },
+  { method = "POST"; path = "/both/{a}/{b}"; sql = "SELECT lock_both($1, $2)"; params = [ "path.a", "path.b" ]; result = "none"; },
+  { method = "POST"; path = "/serial"; sql = "SELECT serial_step()"; result = "value"; },
+  { method = "POST"; path = "/settings"; sql = "SELECT change_settings()"; result = "none"; },
+  { method = "POST"; path = "/path"; sql = "SELECT change_path()"; result = "none"; },
+  { method = "GET";  path = "/found"; sql = "SELECT count(*) FROM locked"; result = "value"; pool = "write"; },
+  { method = "GET";  path = "/when"; sql = "SELECT timestamptz '2024-02-03 04:05:06+00' AS at, current_setting('search_path') AS path"; result = "row"; pool = "write"; },
+  { method = "POST"; path = "/deferred"; sql = "INSERT INTO later VALUES ($1)"; params = [ "body.id" ]; result = "none"; },
+  { method = "GET";  path = "/writing"; sql = "SELECT nextval('limits_seq')"; result = "value"; }
+"""
+SCHEMA = """
+CREATE TABLE parents (id int PRIMARY KEY); INSERT INTO parents VALUES (0);
+CREATE EXTENSION IF NOT EXISTS btree_gist;
+CREATE TABLE limits (id int PRIMARY KEY, kind text NOT NULL CHECK (kind <> 'bad'), parent int REFERENCES parents,
+                     span int4range, EXCLUDE USING gist (span WITH &&));
+CREATE SEQUENCE limits_seq;
+CREATE TABLE locked (id int PRIMARY KEY, n int); INSERT INTO locked VALUES (1, 0), (2, 0);
+CREATE TABLE secret (id int); CREATE TABLE later (id int UNIQUE DEFERRABLE INITIALLY DEFERRED);
+CREATE TABLE changing (id int, name text); INSERT INTO changing VALUES (1, 'one');
+CREATE TYPE part AS (a int, b text); CREATE TABLE assembled (whole part); INSERT INTO assembled VALUES (ROW(1, 'x'));
+CREATE FUNCTION raise_code(code text) RETURNS void LANGUAGE plpgsql AS
+  $$ BEGIN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = 'raised'; END $$;
+CREATE FUNCTION lock_both(a int, b int) RETURNS void LANGUAGE plpgsql AS
+  $$ BEGIN UPDATE locked SET n = n + 1 WHERE id = a; PERFORM pg_sleep(0.2); UPDATE locked SET n = n + 1 WHERE id = b; END $$;
+CREATE FUNCTION serial_step() RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$;
+CREATE FUNCTION change_settings() RETURNS void LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM set_config('DateStyle', 'German', false); PERFORM set_config('search_path', 'nowhere', false);
+     PERFORM set_config('bytea_output', 'escape', false); END $$;
+CREATE FUNCTION change_path() RETURNS void LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM set_config('search_path', 'nowhere', false); END $$;
+CREATE PROCEDURE open_end() LANGUAGE plpgsql AS $$ BEGIN COMMIT; END $$;
+GRANT ALL ON ALL TABLES IN SCHEMA public TO vanilla; GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO vanilla;
+REVOKE ALL ON secret FROM vanilla;
+"""
+
+
+@pytest.fixture
+def running(server, own_cluster):
+    own_cluster.sql(SCHEMA)
+    return server(ROUTES, POOLS, conninfo=own_cluster.conninfo)
+
+
+def test_one_bad_query_in_a_batch(running):
+    """Its neighbours are answered, rightly and once."""
+    with Client(running.port) as client:
+        for bad in range(0, 40, 7):
+            client.send("".join("GET /divide/%d HTTP/1.1\r\nHost: x\r\n\r\n" % (0 if n == bad else n + 1) for n in range(40)))
+            for n in range(40):
+                answer = client.read()
+                if n == bad:
+                    assert problem(answer, 400)["sqlstate"] == "22012"
+                else:
+                    assert answer.status == 200 and answer.body == b"%d" % (100 // (n + 1))
+    with Load(running.port, {"/divide/0": None, "/row/5": b"5", "/row/6": b"6", "/row/7": b"7"}) as load:
+        time.sleep(0.7)
+    assert not load.strange and set(load.seen) == {200, 400}, (load.seen, load.strange)
+    assert all(target == "/divide/0" for _, code, target in load.codes if code == 400)
+
+
+@pytest.mark.parametrize("change,body", [
+    ("ALTER TABLE changing ADD COLUMN more int DEFAULT 5", b'{"id":1,"name":"one","more":5}'),
+    ("ALTER TABLE changing ALTER COLUMN id TYPE text USING 'n' || id", b'{"id":"n1","name":"one"}'),
+    ("BEGIN; DROP TABLE changing; CREATE TABLE changing (id int, other bool); INSERT INTO changing VALUES (2, true); "
+     "GRANT ALL ON changing TO vanilla; COMMIT", b'{"id":2,"other":true}'),
+])
+def test_ddl_under_load(running, own_cluster, change, body):
+    old = b'{"id":1,"name":"one"}'
+    with Load(running.port, {"/changing": None, "/row/5": b"5"}) as load:
+        time.sleep(0.3)
+        assert one(running.port, "GET", "/changing").body == old
+        own_cluster.sql(change)
+        until(lambda: one(running.port, "GET", "/changing").body == body)
+        assert not load.well_within(0.6)
+    assert not load.strange, load.strange[:5]
+    failed = sum(code != 200 for _, code, _ in load.codes)
+    assert failed <= 2, ("one failed answer per connection at the most", load.seen)
+    assert one(running.port, "GET", "/changing").body == body
+
+
+def test_a_composite_type_changes(running, own_cluster):
+    with Load(running.port, {"/parts": None, "/row/5": b"5"}) as load:
+        time.sleep(0.2)
+        assert one(running.port, "GET", "/parts").body == b'{"whole":{"a":1,"b":"x"}}'
+        own_cluster.sql("ALTER TYPE part ADD ATTRIBUTE c int")
+        until(lambda: one(running.port, "GET", "/parts").body == b'{"whole":{"a":1,"b":"x","c":null}}', timeout=8)
+        assert not load.well_within(0.6)
+    assert all(target == "/parts" for _, code, target in load.codes if code != 200)
+
+
+def test_constraints(running):
+    assert one(running.port, "POST", "/new", body='{"id":1,"from":1,"to":5}').status == 200
+    for body, status, state in (('{"id":1}', 409, "23505"), ('{"id":2,"kind":"bad"}', 400, "23514"),
+                                ('{"id":3,"kind":null}', 400, "23502"), ('{"id":4,"parent":9}', 409, "23503"),
+                                ('{"id":5,"from":2,"to":3}', 409, "23P01"), ('{"id":6,"from":5,"to":2}', 400, "22000")):
+        answer = one(running.port, "POST", "/new", body=body)
+        assert problem(answer, status)["sqlstate"] == state, answer.body
+    assert one(running.port, "POST", "/deferred", body='{"id":1}').status == 204
+    assert problem(one(running.port, "POST", "/deferred", body='{"id":1}'), 409)["sqlstate"] == "23505"  # at the commit
+    assert problem(one(running.port, "POST", "/secret"), 403)["sqlstate"] == "42501"
+    assert problem(one(running.port, "GET", "/writing"), 405)["sqlstate"] == "25006"
+
+
+def test_every_sqlstate_of_the_table(running):
+    for code, status, again in (("22003", 400, False), ("23502", 400, False), ("23514", 400, False), ("23505", 409, False),
+                                ("23503", 409, False), ("23P01", 409, False), ("42501", 403, False), ("57014", 504, False),
+                                ("40001", 409, True), ("40P01", 409, True), ("53100", 503, True), ("57P05", 503, True),
+                                ("08006", 503, True), ("P0001", 400, False), ("42P01", 500, False), ("XX000", 500, False),
+                                ("ZZ999", 500, False)):
+        answer = one(running.port, "POST", "/code/" + code)
+        assert problem(answer, status)["sqlstate"] == code, answer.body
+        assert (answer.get("retry-after") is not None) == again, code
+    assert running.total("shed.pool_down") == 0, "an error of PostgreSQL's is not a shed"
+
+
+def test_lock_wait_ends_with_the_statement_timeout(running, own_cluster):
+    holder = psycopg2.connect(host=own_cluster.socket_dir, dbname="app", user="postgres")
+    holder.cursor().execute("UPDATE locked SET n = 0 WHERE id = 1")
+    began = time.monotonic()
+    assert problem(one(running.port, "POST", "/lock/1"), 504)["sqlstate"] == "57014"
+    assert 0.5 < time.monotonic() - began < 2
+    holder.rollback()
+    assert one(running.port, "POST", "/lock/1").status == 204
+    holder.close()
+
+
+def test_deadlock(running, own_cluster):
+    own_cluster.sql("ALTER SYSTEM SET deadlock_timeout = '50ms'; ")
+    own_cluster.sql("SELECT pg_reload_conf()")
+    time.sleep(0.1)
+    answers = []
+    threads = [threading.Thread(target=lambda pair=pair: answers.append(one(running.port, "POST", "/both/%d/%d" % pair)))
+               for pair in ((1, 2), (2, 1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    answers.sort(key=lambda answer: answer.status)
+    assert answers[0].status == 204
+    assert problem(answers[1], 409)["sqlstate"] == "40P01" and answers[1].get("retry-after")
+
+
+def test_session_settings_changed(running):
+    """A function may change what it likes: PostgreSQL tells of most settings, and the connection is replaced."""
+    right = one(running.port, "GET", "/when").body
+    for _ in range(8):
+        until(lambda: one(running.port, "POST", "/settings").status == 204)
+        until(lambda: one(running.port, "GET", "/when").status == 200)
+        assert one(running.port, "GET", "/when").body == right
+    # Of search_path it does not tell; but what is not found any more is looked for anew, in a fresh session.
+    for _ in range(4):
+        answer = one(running.port, "POST", "/path")
+        assert answer.status in (204, 503), answer.body
+        assert one(running.port, "GET", "/found").body == b"2"
+        time.sleep(1.1)     # once a second for each connection
+
+
+def test_clients_that_leave(running):
+    """Half of them leave while their query runs: nobody sees a 57014 that is not his, and the slots are free again."""
+    stop = threading.Event()
+
+    def leave():
+        while not stop.is_set():
+            client = Client(running.port)
+            client.send_request("GET", "/sleep/5")
+            time.sleep(0.05)
+            client.reset()
+            time.sleep(0.2)
+
+    leavers = [threading.Thread(target=leave) for _ in range(1)]
+    with Load(running.port, {"/row/5": b"5", "/row/6": b"6", "/sleep/0.01": b"1"}, clients=4) as load:
+        for thread in leavers:
+            thread.start()
+        time.sleep(2.5)
+        stop.set()
+        for thread in leavers:
+            thread.join()
+        time.sleep(0.5)
+    assert not load.strange, load.strange[:5]
+    assert set(load.seen) <= {200, 503}, load.seen
+    assert load.seen.get(200, 0) > 20
+    until(lambda: calm(running))
+    assert "57014" not in json.dumps(running.stats())

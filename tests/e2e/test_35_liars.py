@@ -1,0 +1,119 @@
+"""A PostgreSQL that speaks badly, and a way to it that delays, trickles and cuts: the connection is replaced, the loop does
+not spin, what others ask is answered."""
+import os
+import struct
+import threading
+import time
+
+import pytest
+
+from client import one, until
+from liar import BOUND, DONE, READY, ROW, Liar, Proxy, error, message
+from load import Load, calm
+
+ROUTES = r"""
+  { method = "GET";  path = "/text"; text = "ok"; },
+  { method = "GET";  path = "/n"; sql = "SELECT 7 AS n"; result = "value"; },
+  { method = "POST"; path = "/n"; sql = "SELECT 7 AS n"; result = "value"; }
+"""
+POOLS = """
+pools = (
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 2; read_only = true; reconnect_max_ms = 100; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 1; reconnect_max_ms = 100; }
+);
+"""
+
+
+def processor_seconds(pid):
+    with open("/proc/%d/stat" % pid, encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+LIES = {
+    "half a message and nothing more": BOUND + ROW[:7],
+    "half a message and the end": None,
+    "two errors in a row": error("22012") + error("22012"),
+    "an error for nobody": BOUND + ROW + DONE + READY + error("XX000"),
+    "garbage": b"\xff\x00garbage\r\n" * 20,
+    "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "a length of 2 GiB": BOUND + b"D" + struct.pack(">I", 0x7fffffff) + b"x" * 100,
+    "a length of 4 GiB": BOUND + b"D" + struct.pack(">I", 0xffffffff),
+    "a length of 3": BOUND + b"D" + struct.pack(">I", 3),
+    "a row without an end": BOUND + message(b"D", b"\0\x01" + struct.pack(">I", 100) + b"7") + DONE + READY,
+    "a row of other columns": BOUND + message(b"D", b"\0\x02\0\0\0\x017\0\0\0\x017") + DONE + READY,
+    "rows before the bind": ROW + DONE + READY,
+    "two ends": BOUND + ROW + DONE + DONE + READY,
+    "ready twice": BOUND + ROW + DONE + READY + READY,
+    "ready in a transaction": BOUND + ROW + DONE + message(b"Z", b"T"),
+    "COPY": BOUND + message(b"G", b"\0\0\0"),
+    "an error without a code": message(b"E", b"Mnothing else\0\0"),
+}
+
+
+@pytest.mark.parametrize("lie", list(LIES))
+def test_lie(server, lie):
+    with Liar() as liar:
+        # A silent one ends with the statement's time and ten seconds: here the liar hangs up before.
+        running = server(ROUTES, POOLS, conninfo=liar.conninfo)
+        (worker,) = running.workers()
+        assert one(running.port, "GET", "/n").body == b"7"
+        for method in ("GET", "POST"):
+            liar.lie(LIES[lie])
+            before = processor_seconds(worker)
+            if lie == "half a message and nothing more":
+                with Load(running.port, {"/text": b"ok"}, clients=1, pause=0.02):
+                    time.sleep(0.1)
+                    answers = []
+                    asking = threading.Thread(target=lambda: answers.append(one(running.port, method, "/n")))
+                    asking.start()
+                    time.sleep(0.7)
+                    assert processor_seconds(worker) - before < 0.35, "the loop spins"
+                    liar.cut()
+                    asking.join(10)
+                answer = answers[0]
+            else:
+                answer = one(running.port, method, "/n")
+            assert answer.status in (200, 400, 500, 502, 503), answer.status
+            if answer.status == 200:
+                assert answer.body == b"7"
+            until(lambda: one(running.port, "GET", "/n").body == b"7" and one(running.port, "POST", "/n").body == b"7")
+            before = processor_seconds(worker)
+            time.sleep(0.3)
+            assert processor_seconds(worker) - before < 0.15, "the loop spins"
+        until(lambda: calm(running))
+
+
+def test_a_proxy_that_delays_trickles_and_cuts(server, own_cluster):
+    with Proxy(own_cluster) as proxy:
+        running = server(ROUTES, POOLS, conninfo=proxy.conninfo)
+        with Load(running.port, {"/n": b"7", ("POST", "/n", "{}"): b"7", "/text": b"ok"}, clients=4) as load:
+            time.sleep(0.3)
+            proxy.delay = 0.02
+            time.sleep(0.5)
+            proxy.delay, proxy.piece = 0.0, 3
+            time.sleep(0.7)
+            proxy.piece = 1 << 16
+            for _ in range(5):
+                proxy.cut()
+                time.sleep(0.3)
+            assert not load.well_within(1.0)
+        assert not load.strange, load.strange[:5]
+        assert set(load.seen) <= {200, 502, 503}, load.seen
+        assert all(isinstance(target, tuple) for _, code, target in load.codes if code == 502)
+        until(lambda: calm(running))
+
+
+def test_a_frozen_way(server, own_cluster):
+    """Nothing comes back at all for a while: others are served, waiting ends in time."""
+    pools = POOLS.replace("reconnect_max_ms", "queue = 4; max_inflight = 2; queue_timeout_ms = 100; reconnect_max_ms")
+    with Proxy(own_cluster) as proxy:
+        running = server(ROUTES, pools, conninfo=proxy.conninfo)
+        with Load(running.port, {"/n": b"7", "/text": b"ok"}, clients=8, pause=0.01) as load:
+            time.sleep(0.2)
+            proxy.frozen = True
+            time.sleep(1)
+            assert one(running.port, "GET", "/text").status == 200
+            proxy.frozen = False
+            assert not load.well_within(0.6)
+        assert set(load.seen) <= {200, 503} and not load.strange, (load.seen, load.strange[:3])

@@ -1,0 +1,196 @@
+"""Ways to PostgreSQL: Unix socket, IPv4, IPv6, names that change, TLS that is verified, pgbouncer in transaction mode."""
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from client import Client, one, problem, until
+from cluster import Cluster, die_with_parent, temporary_folder
+from load import Load, calm
+from process import Port
+
+ROUTES = r"""
+  { method = "GET";  path = "/row/{n}"; sql = "SELECT $1::int"; params = [ "path.n" ]; result = "value"; },
+  { method = "GET";  path = "/text"; text = "ok"; },
+  { method = "GET";  path = "/item/{id}"; sql = "SELECT id, name FROM items WHERE id = $1"; params = [ "path.id" ]; result = "row"; },
+  { method = "POST"; path = "/write"; sql = "INSERT INTO written VALUES ($1) RETURNING n"; params = [ "body.n" ]; result = "value"; }
+"""
+POOLS = """
+pools = (
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 2; read_only = true; reconnect_max_ms = 300; %(more)s },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 1; reconnect_max_ms = 300; %(more)s }
+);
+"""
+TABLE = "CREATE TABLE written (n int); GRANT ALL ON written TO vanilla"
+
+
+def pools(more=""):
+    return POOLS.replace("%(more)s", more)
+
+
+@pytest.fixture
+def reachable():
+    """A PostgreSQL on loopback, both families, that takes TLS with a certificate for `localhost` of an authority of its own."""
+    port = Port()
+    folder = temporary_folder("vanilla-ca-")
+    run = lambda *words: subprocess.run(words, cwd=folder, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+    run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+        "-subj", "/CN=vanilla test authority", "-keyout", "ca.key", "-out", "ca.crt")
+    run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=localhost",
+        "-keyout", "server.key", "-out", "server.csr")
+    with open(os.path.join(folder, "san"), "w", encoding="ascii") as file:
+        file.write("subjectAltName=DNS:localhost\n")
+    run("openssl", "x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+        "-extfile", "san", "-out", "server.crt")
+    settings = {"listen_addresses": "127.0.0.1,::1", "port": port.number, "ssl": "on"}
+    made = Cluster(settings=settings, hba="host all vanilla 127.0.0.1/32 trust\nhost all vanilla ::1/128 trust\n")
+    try:
+        made.create()
+        for name in ("server.key", "server.crt"):
+            path = os.path.join(made.data, name)
+            shutil.copy(os.path.join(folder, name), path)
+            os.chmod(path, 0o600)
+            owner = os.stat(made.data)
+            os.chown(path, owner.st_uid, owner.st_gid)
+        made.start()
+        made.port, made.ca = port.number, os.path.join(folder, "ca.crt")
+        made.load_sample(50)
+        made.sql(TABLE)
+        yield made
+    finally:
+        made.remove()
+        port.release()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def works(running):
+    for n in range(20):
+        assert one(running.port, "GET", "/row/%d" % n).body == b"%d" % n
+    assert one(running.port, "POST", "/write", body='{"n":3}').body == b"3"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "no-such-host.invalid,127.0.0.1"])
+def test_by_address_and_by_name(server, reachable, host):
+    ports = ",".join([str(reachable.port)] * (host.count(",") + 1))
+    works(server(ROUTES, pools(), conninfo="host=%s port=%s dbname=app user=vanilla sslmode=disable" % (host, ports)))
+
+
+def test_tls_verified(server, reachable):
+    running = server(ROUTES, pools(), conninfo="host=localhost port=%d dbname=app user=vanilla sslmode=verify-full sslrootcert=%s"
+                     % (reachable.port, reachable.ca))
+    works(running)
+    assert reachable.sql("SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND "
+                         "usename = 'vanilla'").strip() == "3"
+    with Load(running.port, {"/row/5": b"5", "/item/7": None, ("POST", "/write", '{"n":4}'): b"4"}) as load:
+        time.sleep(0.7)
+        reachable.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vanilla'")
+        assert not load.well_within(1.0)
+    assert not load.strange and set(load.seen) <= {200, 502, 503}, (load.seen, load.strange[:3])
+    until(lambda: calm(running))
+
+
+def test_tls_of_somebody_else(server, reachable):
+    """The certificate is for localhost, not for 127.0.0.1."""
+    running = server(ROUTES, pools(), wait="/live", conninfo="host=127.0.0.1 port=%d dbname=app user=vanilla "
+                     "sslmode=verify-full sslrootcert=%s" % (reachable.port, reachable.ca))
+    until(lambda: b"certificate" in running.wait_for("/ready", status=503))
+    problem(one(running.port, "GET", "/row/1"), 503)
+
+
+def own_hosts(folder):
+    """A command that runs another with an /etc/hosts of its own; None where that is not allowed."""
+    hosts = os.path.join(folder, "hosts")
+    with open(hosts, "w", encoding="ascii") as file:
+        file.write("127.0.0.1 localhost\n")
+    wrapper = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', hosts]
+    if os.geteuid() != 0 or subprocess.run(wrapper + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
+        return None, hosts
+    return wrapper, hosts
+
+
+def test_a_name_that_appears_and_changes_its_address(server, reachable):
+    folder = temporary_folder("vanilla-hosts-")
+    try:
+        wrapper, hosts = own_hosts(folder)
+        if wrapper is None:
+            pytest.skip("an /etc/hosts of its own needs root and mount namespaces")
+
+        def say(address):
+            with open(hosts, "w", encoding="ascii") as file:        # in place: it is mounted
+                file.write("127.0.0.1 localhost\n" + ("%s database.example\n" % address if address else ""))
+
+        running = server(ROUTES, pools(), wait="/live", wrapper=wrapper,
+                         conninfo="host=database.example port=%d dbname=app user=vanilla sslmode=disable" % reachable.port)
+        problem(one(running.port, "GET", "/row/1"), 503)
+        say("127.0.0.1")
+        running.wait_for("/ready")
+        works(running)
+        say("::1")      # it moves, and the old address goes down
+        reachable.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vanilla'")
+        until(lambda: reachable.sql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'vanilla' AND client_addr = '::1'"
+                                    ).strip() == "3")
+        works(running)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_names_do_not_block(server):
+    """A name server that says nothing: look-ups wait, nobody else does."""
+    running = server(ROUTES, pools(), wait="/live", conninfo="host=silent.invalid dbname=app user=vanilla")
+    with Load(running.port, {"/text": b"ok"}, clients=2) as load:
+        time.sleep(1)
+    assert set(load.seen) == {200} and max(load.times) < 0.5, (load.seen, max(load.times))
+
+
+@pytest.fixture
+def pgbouncer(own_cluster):
+    """Debian's, in transaction mode, with two server connections."""
+    binary = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+    if not os.path.exists(binary):
+        pytest.skip("pgbouncer is not installed")
+    own_cluster.sql(TABLE)
+    folder, port = temporary_folder("vanilla-bouncer-"), Port()
+    with open(os.path.join(folder, "users.txt"), "w", encoding="ascii") as file:
+        file.write('"vanilla" ""\n')
+    with open(os.path.join(folder, "ini"), "w", encoding="ascii") as file:
+        file.write("[databases]\napp = host=%s dbname=app user=vanilla\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"
+                   "unix_socket_dir =\nauth_type = any\nauth_file = %s/users.txt\npool_mode = transaction\n"
+                   "default_pool_size = 2\nmax_client_conn = 100\nadmin_users = vanilla\n"
+                   "ignore_startup_parameters = extra_float_digits,options\n" % (own_cluster.socket_dir, port.number, folder))
+    owner = os.stat(own_cluster.data)
+    os.chown(folder, owner.st_uid, owner.st_gid)
+    as_owner = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+    with open(os.path.join(folder, "log"), "wb") as log:
+        process = subprocess.Popen([binary, os.path.join(folder, "ini")], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                   preexec_fn=die_with_parent(15), **as_owner)
+    try:
+        until(lambda: socket.socket().connect_ex(("127.0.0.1", port.number)) == 0)
+        yield own_cluster, "host=127.0.0.1 port=%d dbname=app user=vanilla sslmode=disable" % port.number
+    finally:
+        process.terminate()
+        process.wait(10)
+        port.release()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_behind_pgbouncer(server, pgbouncer):
+    """1,000 requests over two server connections, twelve of ours in front of them."""
+    cluster, conninfo = pgbouncer
+    running = server(ROUTES, pools("pooler = true; ").replace("connections = 2", "connections = 8").replace(
+        "connections = 1", "connections = 4"), conninfo=conninfo)
+    with Client(running.port) as first, Client(running.port) as second:
+        for n in range(0, 1000, 20):
+            first.send("".join("GET /row/%d HTTP/1.1\r\nHost: x\r\n\r\n" % (n + i) for i in range(10)))
+            second.send("".join("GET /item/%d HTTP/1.1\r\nHost: x\r\n\r\n" % (i + 1) for i in range(10)))
+            for i in range(10):
+                assert first.read().body == b"%d" % (n + i)
+                assert second.read().body.startswith(b'{"id":%d,' % (i + 1))
+    for n in range(20):
+        assert one(running.port, "POST", "/write", body='{"n":%d}' % n).body == b"%d" % n
+    assert int(cluster.sql("SELECT count(*) FROM written")) == 20
+    assert int(cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'vanilla'")) <= 2
+    assert problem(one(running.port, "GET", "/row/99999999999"), 400)
