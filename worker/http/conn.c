@@ -174,10 +174,13 @@ static void conn_event(evutil_socket_t fd, short what, void *arg)
         c->conn_dirty = false;
         if (c->conn_fd < 0)
             conn_free(c);
-        else if (c->conn_requests_n > 0)
-            conn_touch(c);
-        else if (c->conn_unusual == 0 && c->conn_out.out_bytes == 0 && c->conn_reading == NULL &&
-                 !c->conn_server->server_draining)
+        else if (c->conn_requests_n > 0) {
+            /* What waits for the database alone needs nothing at the end of the turn. */
+            if (c->conn_unusual != 0 || c->conn_out.out_bytes > 0 || c->conn_reading != NULL ||
+                c->conn_state != CONN_IDLE || c->conn_reads != CONN_IDLE)
+                conn_touch(c);
+        } else if (c->conn_unusual == 0 && c->conn_out.out_bytes == 0 && c->conn_reading == NULL &&
+                   !c->conn_server->server_draining)
             c->conn_idle_ms = c->conn_server->server_now_ms; /* as conn_settle would find it */
         else
             conn_settle(

@@ -157,7 +157,8 @@ void wire_read(struct pg_conn *c, bool closed)
     answer_round(c, now);
     if (c->conn_state != CONN_READY)
         conn_settle(c);
-    queue_pump(p, now);
+    if (!TAILQ_EMPTY(&p->pool_waiting) || !TAILQ_EMPTY(&p->pool_retry))
+        queue_pump(p, now);
 }
 
 void wire_read_again(struct pg_pool *p)

@@ -27,6 +27,8 @@ struct exact *exact_new(const struct conf *conf)
                 continue; /* more segments behind the parameter */
             path.slice_len = (size_t)(brace - route->route_path);
             e->exact_any_parameter = true;
+        } else {
+            e->exact_lengths |= UINT64_C(1) << (path.slice_len % 64);
         }
         at = exact_hash(path);
         while (e->exact_slots[at & e->exact_mask].slot_path.slice_p != NULL)

@@ -22,6 +22,7 @@ struct exact_slot {
 struct exact {
     uint32_t exact_mask; /* slots, a power of two, less one */
     bool exact_any_parameter;
+    uint64_t exact_lengths; /* bit (length % 64): there is a whole path of that length */
     struct exact_slot exact_slots[];
 };
 
@@ -71,8 +72,10 @@ static inline int exact_slot_find(const struct exact *e, struct slice path, bool
 static inline int exact_find(const struct exact *e, struct slice path, struct slice *argument)
 {
     const char *last = path.slice_p + path.slice_len;
-    int route = exact_slot_find(e, path, false);
+    int route = -1;
 
+    if ((e->exact_lengths >> (path.slice_len % 64) & 1) != 0)
+        route = exact_slot_find(e, path, false);
     if (route >= 0 || !e->exact_any_parameter)
         return route;
     while (last > path.slice_p && last[-1] != '/')
