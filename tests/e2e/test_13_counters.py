@@ -189,6 +189,7 @@ def test_segments_that_are_not_ours(shared):
 def test_figures_survive_a_worker(server):
     running = server(ROUTES, settings="workers = 1;")
     use(running, 5)
+    until(lambda: running.total("http.requests") == 10)     # counted behind the answer
     (old,) = running.workers()
     os.kill(old, signal.SIGKILL)
     running.deaths_expected = 1
