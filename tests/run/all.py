@@ -27,7 +27,9 @@ SANITIZED = "build-asan-ubsan"
 
 def pytest(build, *folders):
     return ["env", "VANILLA_BIN=" + build, "/usr/bin/python3", "-B", "-m", "pytest", "-q", "-ra",
-            "-p", "no:cacheprovider", "--tb=short", *folders]
+            "-p", "no:cacheprovider", "--tb=short",
+            "-n", "2", "--dist", "loadfile",    # the stories wait more than they work
+            *folders]
 
 
 # name, command, seconds that it may take at most.  Later stages run though an earlier one failed, but for the builds.
