@@ -22,6 +22,8 @@ from client import Client
 LIMIT = 512                 # bytes of an idle connection
 BLOCK = 4096                # the smallest buffer: what half a request holds
 REQUEST = b"GET /pipeline HTTP/1.1\r\nHost: localhost\r\n\r\n"
+# More than a slow head's small block takes, so that it holds a request and a buffer.
+HALF, REST = REQUEST[:-2] + b"X-Filler: " + b"x" * 600, b"\r\n\r\n"
 PHASES = ("open", "answered", "half a request", "answered again", "closed")
 # The kernel's caches that a TCP connection takes from.  Both ends are on this machine; only ours is watched by epoll.
 BOTH_ENDS = ("TCP", "sock_inode_cache", "filp", "dentry")
@@ -87,12 +89,12 @@ def connections(cluster, count):
         ask(held, REQUEST)
         seen["answered"] = private_bytes(worker)
         for connection in held:
-            connection.sendall(REQUEST[:20])
+            connection.sendall(HALF)
         until(lambda: running.total("memory.buffers_used") >= count * BLOCK)
         time.sleep(0.2)
         seen["half a request"] = private_bytes(worker)
         buffers = running.total("memory.buffers_used")
-        ask(held, REQUEST[20:])
+        ask(held, REST)
         seen["answered again"] = private_bytes(worker)
         for connection in held:
             connection.close()
