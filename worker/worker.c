@@ -223,6 +223,7 @@ static int worker_servers(struct worker *w)
         }
         w->worker_has_admin = true;
         server_listen(&w->worker_admin, args->args_admin_fd, false);
+        server_accept(&w->worker_admin);
     }
     for (i = 0; i < conf->conf_pools_n; i++)
         pg_pool_start(w->worker_pools[i]);
@@ -305,7 +306,8 @@ static void worker_drain(struct worker *w)
     server_drain(&w->worker_public);
 }
 
-/* Tells the master that requests are welcome: once every pool has tried to connect, or that takes too long. */
+/* Requests are welcome, and the master is told so, once every pool has tried to connect, or that takes too long.  Until
+ * then clients wait in the listeners' queues: a worker that takes a dead one's place would shed what they ask. */
 static void worker_announce(struct worker *w)
 {
     unsigned i;
@@ -317,6 +319,7 @@ static void worker_announce(struct worker *w)
             if (!pg_pool_tried(w->worker_pools[i]))
                 return;
     w->worker_ready = true;
+    server_accept(&w->worker_public);
     if (!w->worker_draining)
         segment_worker_state(w->worker_args->args_segment, w->worker_args->args_slot, WORKER_STATE_READY);
     (void)!write(w->worker_args->args_command_fd, "r", 1);

@@ -134,12 +134,13 @@ class Liar(Listener):
 
 
 class Proxy(Listener):
-    """In front of the socket of a real one.  delay: seconds before what the server says goes on; piece: octets at a time."""
+    """In front of the socket of a real one.  delay: seconds before what the server says goes on; piece: octets at a time;
+    swap: what the server is told instead of what was said, of the same length."""
 
     def __init__(self, cluster):
         super().__init__()
         self.target = os.path.join(cluster.socket_dir, ".s.PGSQL.5432")
-        self.delay, self.piece, self.frozen = 0.0, 1 << 16, False
+        self.delay, self.piece, self.frozen, self.swap = 0.0, 1 << 16, False, {}
 
     def serve(self, connection):
         server = socket.socket(socket.AF_UNIX)
@@ -156,6 +157,9 @@ class Proxy(Listener):
                         return
                     if one is server and self.delay:
                         time.sleep(self.delay)
+                    for said, instead in self.swap.items() if one is connection else ():
+                        assert len(said) == len(instead)
+                        data = data.replace(said, instead)
                     (connection if one is server else server).sendall(data)
         finally:
             self.open.discard(server)

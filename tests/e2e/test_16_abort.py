@@ -1,5 +1,6 @@
 """Clients that leave: with a FIN, with an RST, in the midst of everything."""
 import random
+import time
 
 from client import Client, one, until
 
@@ -8,6 +9,7 @@ ROUTES = r"""
   { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
   { method = "GET";  path = "/row/{n}"; sql = "SELECT $1::int"; params = [ "path.n" ]; result = "value"; },
   { method = "GET";  path = "/big"; sql = "SELECT n, repeat('x', 100) AS x FROM generate_series(1, 50000) n"; result = "rows"; },
+  { method = "POST"; path = "/nap"; sql = "SELECT 1 FROM pg_sleep(20)"; result = "value"; },
   { method = "POST"; path = "/body"; sql = "SELECT length($1)"; params = [ "body" ]; result = "value"; }
 """
 
@@ -48,6 +50,23 @@ def test_a_long_query_is_cancelled(server, own_cluster):
                                       "query LIKE '%pg_sleep%' AND usename = 'vanilla'").strip() == "0", timeout=15)
     quiet(running)
     assert one(running.port, "GET", "/row/1").body == b"1"
+
+
+def test_leaving_is_noticed_while_nothing_is_read(server):
+    """Behind a request that changes something, and behind the last one of a connection, nothing is read: whoever leaves is
+    noticed all the same."""
+    running = server(ROUTES)
+    for method, target, headers in (("POST", "/nap", ()), ("GET", "/sleep/20", (("Connection", "close"),)),
+                                    ("POST", "/nap", (("Connection", "close"),))):
+        for behind in ("", "GET /row/1 HTTP/1.1\r\nHost: x\r\n\r\n" * 3):
+            for leave in (Client.close, Client.reset):
+                client = Client(running.port)
+                client.send_request(method, target, headers=headers)
+                until(lambda: sum(pool["inflight"] for pool in running.stats()["pools"]) == 1)
+                client.send(behind)
+                time.sleep(0.05)
+                leave(client)
+                quiet(running)
 
 
 def test_leave_in_a_large_answer(server):

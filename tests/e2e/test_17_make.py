@@ -111,3 +111,11 @@ def test_the_first_lines_of_the_readme_hold():
     assert "make run" in text and "make test" in text
     for name in re.findall(r"`((?:conf|tests|shm|ctl|worker|master)/[\w./-]+)`", text):
         assert os.path.exists(os.path.join(TOP, name)), name
+
+
+def test_bench_runs(tmp_path):
+    """What it measures on a busy machine does not count here; that it measures does."""
+    done = subprocess.run([os.path.join(TOP, "tests", "bench", "bench.py"), "--smoke", "batch"], stdin=subprocess.DEVNULL,
+                          env=dict(ENV, VANILLA_HISTORY=str(tmp_path / "history")), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    said = done.stdout.decode()
+    assert done.returncode == 0 and said.count("sync_batch 32 / 1, 16 at a time") == 2, said

@@ -20,6 +20,7 @@ ROUTES = r"""
   { method = "GET";  path = "/divide/{n}"; sql = "SELECT 100 / $1::int"; params = [ "path.n" ]; result = "value"; },
   { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
   { method = "GET";  path = "/changing"; sql = "SELECT * FROM changing"; result = "row"; },
+  { method = "GET";  path = "/typed/{id}"; sql = "SELECT name FROM changing WHERE id = $1"; params = [ "path.id" ]; result = "value"; },
   { method = "GET";  path = "/parts"; sql = "SELECT whole FROM assembled"; result = "row"; },
   { method = "POST"; path = "/new"; sql = "INSERT INTO limits (id, kind, parent, span) VALUES ($1, $2, $3, int4range($4, $5)) RETURNING id";
     params = [ "body.id", "body.kind=a", "body.parent=0", "body.from=0", "body.to=0" ]; result = "value"; },
@@ -27,12 +28,13 @@ ROUTES = r"""
   { method = "POST"; path = "/secret"; sql = "SELECT 1 FROM secret"; result = "none"; },
   { method = "POST"; path = "/lock/{id}"; sql = "UPDATE locked SET n = n + 1 WHERE id = $1"; params = [ "path.id" ]; result = "none"; },
   { method = "POST"; path = "/both/{a}/{b}"; sql = "SELECT lock_both($1, $2)"; params = [ "path.a", "path.b" ]; result = "none"; },
-  { method = "POST"; path = "/serial"; sql = "SELECT serial_step()"; result = "value"; },
+  { method = "POST"; path = "/step/{id}"; sql = "SELECT step($1)"; params = [ "path.id" ]; result = "none"; },
   { method = "POST"; path = "/settings"; sql = "SELECT change_settings()"; result = "none"; },
   { method = "POST"; path = "/path"; sql = "SELECT change_path()"; result = "none"; },
   { method = "GET";  path = "/found"; sql = "SELECT count(*) FROM locked"; result = "value"; pool = "write"; },
   { method = "GET";  path = "/when"; sql = "SELECT timestamptz '2024-02-03 04:05:06+00' AS at, current_setting('search_path') AS path"; result = "row"; pool = "write"; },
   { method = "POST"; path = "/deferred"; sql = "INSERT INTO later VALUES ($1)"; params = [ "body.id" ]; result = "none"; },
+  { method = "POST"; path = "/nap"; sql = "SELECT 1 FROM pg_sleep(30)"; result = "none"; },
   { method = "GET";  path = "/writing"; sql = "SELECT nextval('limits_seq')"; result = "value"; }
 """
 SCHEMA = """
@@ -49,8 +51,8 @@ CREATE FUNCTION raise_code(code text) RETURNS void LANGUAGE plpgsql AS
   $$ BEGIN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = 'raised'; END $$;
 CREATE FUNCTION lock_both(a int, b int) RETURNS void LANGUAGE plpgsql AS
   $$ BEGIN UPDATE locked SET n = n + 1 WHERE id = a; PERFORM pg_sleep(0.2); UPDATE locked SET n = n + 1 WHERE id = b; END $$;
-CREATE FUNCTION serial_step() RETURNS int LANGUAGE plpgsql AS
-  $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$;
+CREATE FUNCTION step(a int) RETURNS void LANGUAGE plpgsql AS
+  $$ BEGIN UPDATE locked SET n = n + 1 WHERE id = a; PERFORM pg_sleep(0.2); END $$;
 CREATE FUNCTION change_settings() RETURNS void LANGUAGE plpgsql AS
   $$ BEGIN PERFORM set_config('DateStyle', 'German', false); PERFORM set_config('search_path', 'nowhere', false);
      PERFORM set_config('bytea_output', 'escape', false); END $$;
@@ -103,6 +105,22 @@ def test_ddl_under_load(running, own_cluster, change, body):
     failed = sum(code != 200 for _, code, _ in load.codes)
     assert failed <= 2, ("one failed answer per connection at the most", load.seen)
     assert one(running.port, "GET", "/changing").body == body
+
+
+def test_a_parameter_of_another_type(running, own_cluster):
+    """What is refused without a round trip is refused by a type that may be out of date: that is found out within a second
+    or two, by a value that does not fit as by one that does, and for all connections."""
+    assert one(running.port, "GET", "/typed/1").body == b'"one"'
+    assert problem(one(running.port, "GET", "/typed/n1"), 400)["parameter"] == "path.id"
+    own_cluster.sql("ALTER TABLE changing ALTER COLUMN id TYPE text USING 'n' || id")
+    until(lambda: one(running.port, "GET", "/typed/n1").status == 200)
+    for _ in range(8):
+        assert one(running.port, "GET", "/typed/n1").body == b'"one"'
+    own_cluster.sql("ALTER TABLE changing ALTER COLUMN id TYPE int USING substr(id, 2)::int")
+    with Load(running.port, {"/typed/1": None, "/row/5": b"5"}) as load:
+        until(lambda: one(running.port, "GET", "/typed/1").body == b'"one"')
+        assert not load.well_within(0.6)
+    assert not load.strange, load.strange[:5]
 
 
 def test_a_composite_type_changes(running, own_cluster):
@@ -167,6 +185,22 @@ def test_deadlock(running, own_cluster):
     assert problem(answers[1], 409)["sqlstate"] == "40P01" and answers[1].get("retry-after")
 
 
+def test_serialization_failure(server, own_cluster):
+    own_cluster.sql(SCHEMA)
+    own_cluster.sql("ALTER ROLE vanilla SET default_transaction_isolation = 'repeatable read'")
+    running = server(ROUTES, POOLS, conninfo=own_cluster.conninfo)
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(one(running.port, "POST", "/step/1"))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    answers.sort(key=lambda answer: answer.status)
+    assert answers[0].status == 204
+    assert problem(answers[1], 409)["sqlstate"] == "40001" and answers[1].get("retry-after")
+    assert own_cluster.sql("SELECT n FROM locked WHERE id = 1").strip() == "1"
+
+
 def test_session_settings_changed(running):
     """A function may change what it likes: PostgreSQL tells of most settings, and the connection is replaced."""
     right = one(running.port, "GET", "/when").body
@@ -208,3 +242,21 @@ def test_clients_that_leave(running):
     assert load.seen.get(200, 0) > 20
     until(lambda: calm(running))
     assert "57014" not in json.dumps(running.stats())
+
+
+def test_all_that_was_abandoned_is_cancelled(server, own_cluster):
+    """Three long statements behind each other on the only connection, and all their clients leave: each is cancelled when
+    its turn comes, so that the connection is free long before they would have ended."""
+    pools = POOLS.replace("connections = 2; statement_timeout_ms = 700", "connections = 1; statement_timeout_ms = 60000")
+    own_cluster.sql(SCHEMA)
+    running = server(ROUTES, pools, conninfo=own_cluster.conninfo)
+    clients = [Client(running.port) for _ in range(3)]
+    for client in clients:
+        client.send_request("POST", "/nap")
+    until(lambda: any(pool["inflight"] == 3 for pool in running.stats()["pools"]))
+    for client in clients:
+        client.reset()
+    until(lambda: calm(running), timeout=15)
+    # PostgreSQL signals twice for each, so that one may end two.
+    assert sum(pool["cancelled"] for pool in running.stats()["pools"]) in (2, 3)
+    assert one(running.port, "POST", "/lock/1").status == 204

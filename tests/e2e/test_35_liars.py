@@ -117,3 +117,25 @@ def test_a_frozen_way(server, own_cluster):
             proxy.frozen = False
             assert not load.well_within(0.6)
         assert set(load.seen) <= {200, 503} and not load.strange, (load.seen, load.strange[:3])
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_transaction_left_open(server, own_cluster, method):
+    """vanilla refuses a BEGIN in its file, so that the way to PostgreSQL makes one of something harmless: its connection is
+    replaced, nobody else is inside of that transaction, and none stays open."""
+    with Proxy(own_cluster) as proxy:
+        proxy.swap[b"SELECT 8 AS opens"] = b"BEGIN            "
+        running = server(ROUTES + """,
+          { method = "%s"; path = "/opens"; sql = "SELECT 8 AS opens"; result = "none"; }
+          """ % method, POOLS, conninfo=proxy.conninfo)
+        targets = {"/n": b"7", ("POST", "/n", "{}"): b"7"}
+        with Load(running.port, targets, clients=3) as load:
+            for _ in range(10):
+                one(running.port, method, "/opens")
+                time.sleep(0.05)
+        assert not load.strange, load.strange[:5]
+        assert set(load.seen) <= {200, 502, 503}, load.seen
+        assert all(isinstance(target, tuple) for _, code, target in load.codes if code == 502)   # behind it, and rolled back
+        assert sum(pool["disconnects"] for pool in running.stats()["pools"]) >= 3
+        until(lambda: calm(running))
+        until(lambda: own_cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%'").strip() == "0")

@@ -177,6 +177,7 @@ static enum handler_result sql_request(struct request *r, void *state)
     }
     if (s->statement_state == STATEMENT_READY &&
         params_check(sql->sql_params, s->statement_params, r->req_values, &error) != 0) {
+        pg_pool_doubt(s->statement_pool);
         sql_bad_parameter(r, &error);
         return HANDLER_DONE;
     }

@@ -29,18 +29,26 @@ void server_listen(struct server *s, int fd, bool proxy)
     l->listener_proxy = proxy;
     l->listener_server = s;
     AZ(event_assign(&l->listener_event, s->server_base, fd, EV_READ | EV_PERSIST, accept_event, l));
+    /* Once, so that the loop's tables have room for it. */
     AZ(event_add(&l->listener_event, NULL));
+    AZ(event_del(&l->listener_event));
 }
 
-void server_accept_resume(struct server *s)
+void server_accept(struct server *s)
 {
     unsigned i;
 
-    if (!s->server_paused || s->server_draining)
+    if (s->server_draining)
         return;
     s->server_paused = false;
     for (i = 0; i < s->server_listeners_n; i++)
         AZ(event_add(&s->server_listeners[i].listener_event, NULL));
+}
+
+void server_accept_resume(struct server *s)
+{
+    if (s->server_paused)
+        server_accept(s);
 }
 
 void server_drain(struct server *s)

@@ -20,6 +20,7 @@ static char discard[16384]; /* where a lingering connection's octets go */
 
 static void conn_event(evutil_socket_t fd, short what, void *arg);
 static void conn_watch(struct conn *c, short what);
+static void conn_notice_reset(struct conn *c) __attribute__((noinline));
 static bool conn_read(struct conn *c);
 static void conn_discard(struct conn *c);
 static void conn_settle(struct conn *c);
@@ -169,6 +170,8 @@ static void conn_event(evutil_socket_t fd, short what, void *arg)
     if (what & (EV_READ | EV_CLOSED)) {
         c->conn_readable = true;
         (void)conn_read(c);
+        if (__builtin_expect(c->conn_unusual != 0, 0))
+            conn_notice_reset(c);
     }
     if (!queued) {
         c->conn_dirty = false;
@@ -187,6 +190,17 @@ static void conn_event(evutil_socket_t fd, short what, void *arg)
                 c); /* nothing of it waits for the database: what this turn brought is answered, and goes out at once */
     }
     alloc_leave(old);
+}
+
+/* One that is not read while its requests run would not be told that the client has reset it. */
+static void conn_notice_reset(struct conn *c)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    if (c->conn_fd >= 0 && c->conn_requests_n > 0 && (c->conn_held || c->conn_closing) &&
+        getsockopt(c->conn_fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0)
+        conn_close(c);
 }
 
 /* What to be told of.  Writing is watched only while it is blocked: a unix socket would report each time that the peer
@@ -334,7 +348,7 @@ static void conn_order(struct conn *c)
     else if (c->conn_eof && c->conn_requests_n == 0 && !c->conn_held)
         conn_close(c);
     else if (c->conn_requests_n > 0 || c->conn_reads != CONN_IDLE) {
-        if (c->conn_eof && c->conn_requests_n > 0)
+        if ((c->conn_eof || c->conn_hangup) && c->conn_requests_n > 0) /* the latter: what is before it is not read */
             conn_move(c, CONN_LEFT);
         else if (c->conn_state != CONN_IDLE) /* a query is short: conn_late sees that the connection is not idle */
             conn_move(c, CONN_BUSY);

@@ -160,9 +160,10 @@ void server_clock(struct server *s);
 /* Once a second: writes the date anew. */
 void server_date(struct server *s);
 
-/* accept.c: takes over a listening socket; accepts until told not to.  proxy: each connection begins with a PROXY
- * header. */
+/* accept.c: takes over a listening socket.  proxy: each connection begins with a PROXY header. */
 void server_listen(struct server *s, int fd, bool proxy);
+/* Accepts on them, until told not to. */
+void server_accept(struct server *s);
 void server_accept_resume(struct server *s);
 /* Stops accepting; idle connections are closed, others after their answer. */
 void server_drain(struct server *s);

@@ -257,12 +257,16 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, const stru
     const char *sqlstate = e->error_public.error_sqlstate;
     enum pg_outcome verdict = c->conn_verdict;
     bool stale = codec_error_stale(e), demoted = strcmp(sqlstate, "25006") == 0 && !p->pool_read_only, again;
+    bool misfit = !c->conn_bound && strncmp(sqlstate, "22", 2) == 0; /* a value, at Bind */
     uint64_t now = pg_now();
 
+    stale |= misfit && c->conn_versions != p->pool_versions; /* it fits the new type, and met the old one */
     again = strcmp(sqlstate, "57014") == 0 && !q->query_retried && answer_cancel_strayed(c, q, now);
     q->query_retried |= again;
     answer_pop(c, q);
     answer_count(c, q);
+    if (misfit)
+        pg_pool_doubt(p);
     /* After a change of the schema every connection is stale, one after the other: a query may meet all of them.  More
      * often than that, and it is the statement that keeps changing. */
     if (stale && q->query_stale <= p->pool_config.config_connections && q->query_stale < UINT8_MAX) {

@@ -208,6 +208,13 @@ void conn_tick(struct pg_conn *c, uint64_t now)
         conn_settle(c);
         return;
     }
+    /* Another connection found statements changed.  One of them goes on serving meanwhile. */
+    if (c->conn_versions != p->pool_versions && c->conn_state == CONN_READY && !p->pool_pooler &&
+        (p->pool_conns_n[CONN_READY] > 1 || conn_idle(c))) {
+        conn_drain(c, AFTER_PREPARE);
+        conn_settle(c);
+        return;
+    }
     q = TAILQ_FIRST(&c->conn_inflight);
     if (q == NULL)
         return;
@@ -219,7 +226,7 @@ void conn_tick(struct pg_conn *c, uint64_t now)
         conn_lose(c, LOSS_SUDDEN, "no answer, though statement_timeout has passed");
         return;
     }
-    if (c->conn_state == CONN_READY && conn_forsaken(c))
+    if ((c->conn_state == CONN_READY || c->conn_state == CONN_CANCELLING) && conn_forsaken(c))
         conn_cancel(c, now);
 }
 
@@ -272,6 +279,10 @@ static void conn_linked(void *arg, const char *why)
     }
     c->conn_up = c->conn_tried = true;
     c->conn_replacing = false;
+    p->pool_versions = 0;
+    for (unsigned i = 0; i < p->pool_statements_n; i++)
+        p->pool_versions += p->pool_statements[i]->statement_version;
+    c->conn_versions = p->pool_versions;
     if (p->pool_trouble[0] != '\0')
         p->pool_config.config_log(LOG_LEVEL_INFO, "pool %s: connected again", p->pool_config.config_pool->pool_name);
     p->pool_trouble[0] = p->pool_logged[0] = '\0';
@@ -380,14 +391,20 @@ static void conn_cancel(struct pg_conn *c, uint64_t now)
     struct sockaddr_storage peer;
     socklen_t peer_len = sizeof peer;
 
-    if (!k->keydata_found || (c->conn_cancel_at != 0 && now - c->conn_cancel_at < CANCEL_AGAIN_NS))
+    if (!k->keydata_found || c->conn_cancel.cancel_fd != -1)
+        return;
+    /* What was cancelled is given time to end; the one behind it is not spared. */
+    if (c->conn_cancel_at != 0 && now - c->conn_cancel_at < CANCEL_AGAIN_NS &&
+        c->conn_cancel_batch == c->conn_sync_done)
         return;
     c->conn_cancel_at = now;
+    c->conn_cancel_batch = c->conn_sync_done;
     if (getpeername(c->conn_fd, (struct sockaddr *)&peer, &peer_len) != 0 ||
         cancel_start(&c->conn_cancel, p->pool_config.config_base, &peer, peer_len, k->keydata_pid, k->keydata_key) != 0)
         return;
     stat_pool_add(p->pool_index, STAT_pool_cancelled, 1);
-    conn_move(c, CONN_CANCELLING);
+    if (c->conn_state == CONN_READY)
+        conn_move(c, CONN_CANCELLING);
 }
 
 static void conn_cancelled(void *arg, bool ok)

@@ -88,12 +88,14 @@ struct pg_conn {
     bool conn_replacing;     /* being made anew because of that: whoever waits for it may go on waiting */
     bool conn_changed;       /* a setting of its session was changed: to be replaced */
     uint64_t conn_mended_at; /* when its statements were last prepared again on suspicion */
+    uint32_t conn_versions;  /* the pool's when its statements were prepared */
     bool conn_tried;         /* one attempt is over, whatever its end */
     bool conn_up;            /* was ready since the last attempt began */
     unsigned conn_failures;  /* in a row */
     uint64_t conn_retry_at, conn_up_since;
     struct cancel conn_cancel;
-    uint64_t conn_cancel_at; /* when a cancel was last sent; 0: never */
+    uint64_t conn_cancel_at;    /* when a cancel was last sent; 0: never */
+    uint32_t conn_cancel_batch; /* and for which batch */
 };
 #define PG_CONN_MAGIC 0x90c0221fu
 
@@ -144,7 +146,8 @@ struct pg_pool {
     uint64_t pool_random;
     unsigned pool_elsewhere; /* free slots of other workers, less the clients sent to them since the last tick */
     uint64_t pool_window_at; /* when the statements' times were last looked at */
-    bool pool_broken_hit;    /* a broken statement was asked for: try to prepare it again */
+    bool pool_doubted;       /* a broken statement was asked for, or a value did not fit: prepare again and see */
+    uint32_t pool_versions;  /* of its statements, added up: grows with each description that is not the one before */
     uint64_t pool_mended_at;
 };
 #define PG_POOL_MAGIC 0x90019001u

@@ -15,7 +15,7 @@
 #define SPACE_BYTES 32768u
 #define AVG_FIRST_NS 250000u /* until a statement's time is known: a handful to a connection */
 #define WINDOW_NS 500000000u
-#define MEND_AGAIN_NS 5000000000u /* between two attempts at a broken statement */
+#define MEND_AGAIN_NS 1000000000u /* between two attempts at what is in doubt */
 
 static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q);
 static void pool_again(int fd, short what, void *arg);
@@ -208,7 +208,7 @@ void pg_pool_tick(struct pg_pool *p, uint64_t now)
         conn_tick(&p->pool_all[i], now);
     queue_expire(p, now);
     queue_pump(p, now);
-    if (p->pool_broken_hit && now - p->pool_mended_at > MEND_AGAIN_NS)
+    if (p->pool_doubted && now - p->pool_mended_at > MEND_AGAIN_NS)
         pool_mend(p, now);
     if (now - p->pool_window_at >= WINDOW_NS) {
         p->pool_window_at = now;
@@ -236,6 +236,11 @@ const char *pg_pool_trouble(const struct pg_pool *p)
     return p->pool_trouble;
 }
 
+void pg_pool_doubt(struct pg_pool *p)
+{
+    p->pool_doubted = true;
+}
+
 void pg_pool_set_elsewhere(struct pg_pool *p, unsigned slots)
 {
     p->pool_elsewhere = slots;
@@ -260,7 +265,7 @@ void pg_pool_set_max_inflight(struct pg_pool *p, unsigned n)
 static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q)
 {
     if (q->query_statement->statement_state == STATEMENT_BROKEN) {
-        p->pool_broken_hit = true;
+        p->pool_doubted = true;
         return PG_BROKEN;
     }
     return PG_SHED_DOWN;
@@ -278,15 +283,17 @@ static void pool_again(int fd, short what, void *arg)
     alloc_leave(old);
 }
 
-/* Somebody asked for a broken statement: perhaps the table is there by now.  One connection tries; when it succeeds,
- * the others find out by themselves that theirs is missing (26000) and prepare it too. */
+/* Somebody asked for a broken statement, and perhaps the table is there by now; or gave a value that is not of its
+ * parameter's type, and perhaps the type is another by now.  One connection prepares its statements again; when that
+ * brings news, the others follow (conn_tick). */
 static void pool_mend(struct pg_pool *p, uint64_t now)
 {
     struct pg_conn *c = TAILQ_LAST(&p->pool_conns[CONN_READY], conn_list);
 
-    if (c == NULL)
+    /* The only one is not taken away from those who use it. */
+    if (c == NULL || (p->pool_conns_n[CONN_READY] == 1 && c->conn_inflight_n > 0))
         return;
-    p->pool_broken_hit = false;
+    p->pool_doubted = false;
     p->pool_mended_at = now;
     conn_drain(c, AFTER_PREPARE);
     conn_settle(c);

@@ -170,6 +170,9 @@ unsigned pg_pool_up(const struct pg_pool *p);
 bool pg_pool_tried(const struct pg_pool *p);
 /* The last failure to connect, for /ready: "" when none. */
 const char *pg_pool_trouble(const struct pg_pool *p);
+/* A value was refused because it is not of its parameter's type: the type may have changed since the statement was
+ * prepared, so that is done again, once a second at the most. */
+void pg_pool_doubt(struct pg_pool *p);
 /* How many slots other workers' shares of this pool have free: told each tick. */
 void pg_pool_set_elsewhere(struct pg_pool *p, unsigned slots);
 /* Whether a client that is shed now had better connect anew, to be dealt to another worker; true at most as often per
