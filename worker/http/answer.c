@@ -9,6 +9,8 @@ void conn_answer(struct conn *c)
 {
     struct request *r;
 
+    if (c->conn_state == CONN_LEFT) /* abandon_ms is the time of each query */
+        conn_again(c);
     while ((r = TAILQ_FIRST(&c->conn_requests)) != NULL && r->req_state == REQUEST_ANSWERED) {
         bool last = r->req_close;
 

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "worker/http/access.h"
 #include "worker/http/clients.h"
 #include "worker/http/forwarded.h"
 #include "worker/http/server.h"
@@ -20,6 +21,7 @@ static char discard[16384]; /* where a lingering connection's octets go */
 
 static void conn_event(evutil_socket_t fd, short what, void *arg);
 static void conn_watch(struct conn *c, short what);
+static bool conn_is_reset(const struct conn *c);
 static bool conn_read(struct conn *c);
 static void conn_discard(struct conn *c);
 static void conn_settle(struct conn *c);
@@ -170,6 +172,8 @@ static void conn_event(evutil_socket_t fd, short what, void *arg)
         c->conn_readable = true;
         (void)conn_read(c);
     }
+    if (c->conn_held && c->conn_fd >= 0 && conn_is_reset(c)) /* the loop says no more of it than EV_READ */
+        conn_close(c);
     if (!queued) {
         c->conn_dirty = false;
         if (c->conn_fd < 0)
@@ -196,6 +200,15 @@ static void conn_watch(struct conn *c, short what)
     AZ(event_assign(&c->conn_event, c->conn_server->server_base, c->conn_fd, what | EV_CLOSED | EV_ET | EV_PERSIST,
                     conn_event, c));
     AZ(event_add(&c->conn_event, NULL));
+}
+
+/* Of a connection that is held and not read: reading would tell. */
+static bool conn_is_reset(const struct conn *c)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    return getsockopt(c->conn_fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0;
 }
 
 /* Reads and serves until the socket is empty or the connection is held. */
@@ -334,7 +347,8 @@ static void conn_order(struct conn *c)
     else if (c->conn_eof && c->conn_requests_n == 0 && !c->conn_held)
         conn_close(c);
     else if (c->conn_requests_n > 0 || c->conn_reads != CONN_IDLE) {
-        if (c->conn_eof && c->conn_requests_n > 0)
+        if ((c->conn_eof || c->conn_hangup) &&
+            c->conn_requests_n > 0) /* hangup: held, and the FIN is still to be read */
             conn_move(c, CONN_LEFT);
         else if (c->conn_state != CONN_IDLE) /* a query is short: conn_late sees that the connection is not idle */
             conn_move(c, CONN_BUSY);
@@ -407,6 +421,8 @@ void request_abandon(struct request *r)
 
     CHECK_OBJ(r, REQUEST_MAGIC);
     server_count(s, STAT_http_aborted, 1);
+    if (s->server_access != NULL && r->req_state != REQUEST_ANSWERED) /* else it has its line */
+        access_note_abandoned(s->server_access, r);
     r->req_conn = NULL;
     if (r->req_state == REQUEST_SUSPENDED &&
         !r->req_route->route_handler->handler_abandon(r, r->req_route->route_state)) {
