@@ -556,6 +556,47 @@ static void test_error_keeps_method(void **state)
     assert_int_equal(rq.rq_method, METHOD_HEAD);
 }
 
+/* What stood before the refusal, or before the octets ended, however they came. */
+static void test_fields_before_the_end(void **state)
+{
+    static const struct {
+        struct octets text, fields;
+    } cases[] = {
+        {S(HEAD "Origin: b\r\nX Y: z\r\nC: d\r\n\r\n"), S("Host: a\r\nOrigin: b\r\n")},
+        {S(HEAD "A: b\rC: d\r\n\r\n"), S("Host: a\r\n")},
+        {S(HEAD "A: b\r\n c\r\n\r\n"), S("Host: a\r\nA: b\r\n")},
+        {S(HEAD "Host: b\r\nA: b\r\n\r\n"), S("Host: a\r\n")},
+        {S(HEAD "A: b\r\nContent-Le"), S("Host: a\r\nA: b\r\n")},
+        {S(GET "A: b\r\n\r\n"), S("A: b\r\n")}, /* all of them, and no Host */
+        {S(HEAD "Expect: x\r\n\r\n"), S("Host: a\r\nExpect: x\r\n")},
+        {S(GET "\r\n"), S("")},
+        {S("GET / HTTP/3.0\r\nOrigin: b\r\n"), {NULL, 0}},
+        {S("GET /\" HTTP/1.1\r\nOrigin: b\r\n"), {NULL, 0}},
+        {S("GET / HT"), {NULL, 0}},
+        {S("\r\n\r\n"), {NULL, 0}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t step = 1; step <= cases[i].text.len; step++) {
+            struct http_parser p;
+            struct http_request rq;
+
+            http_parser_init(&p);
+            for (size_t n = step;; n += step) {
+                enum http_parse_state s = http_parse(
+                    &p, &rq, cases[i].text.p, (uint32_t)(n < cases[i].text.len ? n : cases[i].text.len), &limits);
+                assert_int_not_equal(s, HTTP_PARSE_COMPLETE);
+                if (s == HTTP_PARSE_ERROR || n >= cases[i].text.len)
+                    break;
+            }
+            struct slice fields = http_parser_fields(&p, cases[i].text.p);
+            assert_int_equal(fields.slice_p == NULL, cases[i].fields.p == NULL);
+            assert_int_equal(fields.slice_len, cases[i].fields.len);
+            if (fields.slice_len != 0)
+                assert_memory_equal(fields.slice_p, cases[i].fields.p, fields.slice_len);
+        }
+}
+
 static void test_incomplete(void **state)
 {
     (void)state;
@@ -951,6 +992,7 @@ int main(void)
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_error_stays),
         cmocka_unit_test(test_error_keeps_method),
+        cmocka_unit_test(test_fields_before_the_end),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_limit_request_line),
         cmocka_unit_test(test_limit_header_bytes),

@@ -167,8 +167,10 @@ enum http_parse_state http_parse(struct http_parser *p, struct http_request *rq,
         uint32_t end = scan_next(&scan, base, from, len);
         if (UNLIKELY((uint64_t)end + 2 > end_max || n >= n_max || octet_load16(base + end) != octet_load16("\r\n"))) {
             enum line_end what = line_end_odd(p, base, line, end, len, n < n_max, limits);
-            if (what == LINE_END_BAD)
+            if (what == LINE_END_BAD) {
+                p->parser_line = line;
                 return HTTP_PARSE_ERROR;
+            }
             if (what == LINE_END_LATER) {
                 from = end;
                 break;
@@ -183,14 +185,23 @@ enum http_parse_state http_parse(struct http_parser *p, struct http_request *rq,
         }
         scan_drop(&scan);
         n++;
-        if (UNLIKELY(field(p, rq, base, line, end, len) == HTTP_PARSE_ERROR))
+        if (UNLIKELY(field(p, rq, base, line, end, len) == HTTP_PARSE_ERROR)) {
+            p->parser_line = line;
             return HTTP_PARSE_ERROR;
+        }
         line = from = end + 2;
     }
     p->parser_line = line;
     p->parser_scan = from;
     rq->rq_fields_n = (uint16_t)n;
     return HTTP_PARSE_FIELDS;
+}
+
+struct slice http_parser_fields(const struct http_parser *p, const char *base)
+{
+    if (p->parser_fields_at == 0)
+        return (struct slice){0};
+    return (struct slice){base + p->parser_fields_at, p->parser_line - p->parser_fields_at};
 }
 
 /* What is not simply the end of one more field line. */
