@@ -19,10 +19,14 @@ void conn_answer(struct conn *c)
         if (r->req_out.out_bytes == 0) {
             conn_emergency(c); /* not even its head could be had */
             last = true;
-        } else if (c->conn_out.out_head == NULL)
-            out_move(&c->conn_out, &r->req_out);
-        else
-            out_append(&c->conn_out, &r->req_out);
+        } else {
+            if (__builtin_expect(r->req_out.out_bytes > c->conn_server->server_share, 0) && r->req_route != NULL)
+                c->conn_server->server_routes[r->req_route - c->conn_server->server_routes].route_large = true;
+            if (c->conn_out.out_head == NULL)
+                out_move(&c->conn_out, &r->req_out);
+            else
+                out_append(&c->conn_out, &r->req_out);
+        }
         request_free(r);
         if (!last)
             continue;
@@ -51,6 +55,7 @@ void conn_refuse(struct conn *c, unsigned status, const char *why)
     server_count(s, STAT_http_requests, 1);
     r->req_started_ns = s->server_now_ns;
     r->req_close = true;
+    r->req_behind = false;
     r->req_state = REQUEST_ANSWERED;
     TAILQ_INSERT_TAIL(&c->conn_requests, r, req_link);
     c->conn_requests_n++;

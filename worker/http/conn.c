@@ -330,6 +330,8 @@ static void conn_order(struct conn *c)
     }
     if (c->conn_out.out_bytes > 0 && c->conn_writable && !conn_send(c))
         return;
+    if (c->conn_held && c->conn_out.out_bytes == 0)
+        conn_resume(c);
     if (c->conn_held && c->conn_out.out_bytes == 0 && !conn_waits(c)) {
         c->conn_held = false;
         conn_serve(c);
