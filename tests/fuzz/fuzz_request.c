@@ -149,7 +149,7 @@ static void compare(const struct outcome *whole, const struct outcome *other)
         AN(a->rq_fields_n == b->rq_fields_n && a->rq_method == b->rq_method && a->rq_minor == b->rq_minor);
         AN(a->rq_chunked == b->rq_chunked && a->rq_keep_alive == b->rq_keep_alive);
         AN(a->rq_expect_continue == b->rq_expect_continue && a->rq_cookies_more == b->rq_cookies_more);
-        AN(a->rq_length_due == b->rq_length_due);
+        AN(a->rq_length_due == b->rq_length_due && a->rq_coded == b->rq_coded);
     }
 }
 

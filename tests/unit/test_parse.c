@@ -76,6 +76,7 @@ static void assert_same(const struct seen *a, const struct seen *b)
     assert_int_equal(a->request.rq_expect_continue, b->request.rq_expect_continue);
     assert_int_equal(a->request.rq_cookies_more, b->request.rq_cookies_more);
     assert_int_equal(a->request.rq_length_due, b->request.rq_length_due);
+    assert_int_equal(a->request.rq_coded, b->request.rq_coded);
 }
 
 /* Goes on in a buffer of its own, exactly as long as what is there: a sanitizer sees a look beyond it. */
@@ -556,6 +557,31 @@ static void test_error_keeps_method(void **state)
     assert_int_equal(rq.rq_method, METHOD_HEAD);
 }
 
+static void test_content_coding(void **state)
+{
+    static const struct {
+        struct octets text;
+        bool coded;
+    } cases[] = {
+        {S(HEAD "\r\n"), false},
+        {S(HEAD "Content-Encoding: gzip\r\n\r\n"), true},
+        {S(HEAD "content-ENCODING:gzip, identity\r\n\r\n"), true},
+        {S(HEAD "Content-Encoding: identity\r\nContent-Encoding: br\r\n\r\n"), true},
+        {S(HEAD "Content-Encoding: br\r\nContent-Encoding: identity\r\n\r\n"), true},
+        {S(HEAD "Content-Encoding: Identity\r\n\r\n"), false},
+        {S(HEAD "Content-Encoding: , identity,\r\n\r\n"), false},
+        {S(HEAD "Content-Encoding:\r\n\r\n"), false},
+        {S(HEAD "Content-Encodinh: gzip\r\n\r\n"), false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (unsigned again = 0; again < 3; again++) { /* whatever the memo has learnt */
+            struct seen s = parse_all_ways(cases[i].text.p, cases[i].text.len, &limits);
+            assert_int_equal(s.state, HTTP_PARSE_COMPLETE);
+            assert_int_equal(s.request.rq_coded, cases[i].coded);
+        }
+}
+
 /* What stood before the refusal, or before the octets ended, however they came. */
 static void test_fields_before_the_end(void **state)
 {
@@ -992,6 +1018,7 @@ int main(void)
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_error_stays),
         cmocka_unit_test(test_error_keeps_method),
+        cmocka_unit_test(test_content_coding),
         cmocka_unit_test(test_fields_before_the_end),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_limit_request_line),

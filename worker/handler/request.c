@@ -148,6 +148,8 @@ void request_problem(struct request *r, unsigned status, const struct problem *p
     struct out *o;
 
     request_clear(r);
+    if (status == 415) /* RFC 9110 15.5.16 */
+        request_field(r, SLICE_LITERAL("Accept-Encoding"), SLICE_LITERAL("identity"));
     r->req_status = (uint16_t)status;
     r->req_type = SLICE_LITERAL("application/problem+json");
     r->req_retry_after = p->problem_retry_after;

@@ -33,6 +33,9 @@
  *
  * Expect.  Passed over in HTTP/1.0; in 1.1 any member but 100-continue is a 417.  An empty list expects nothing.
  *
+ * Content-Encoding.  No coding is undone: a route that takes a body and has not the field as a parameter answers 415
+ * (9110 15.5.16), rather than to take the coded octets for the content.  `identity` and empty members pass.
+ *
  * Others.  A second Content-Type is a 400, since no reading of it is safe.  Cookie may come in several fields.
  */
 #include "worker/http/authority.h"
@@ -50,6 +53,7 @@
 #define SEEN_CONTINUE 64u
 #define SEEN_EXPECT_OTHER 128u
 #define SEEN_CONDITIONAL 256u /* an answer may depend on it, and the memo does not remember it */
+#define SEEN_CODED 512u       /* likewise */
 
 /* Letters in lower case; no other token octet becomes a letter or '-' by it. */
 #define LOWER16 UINT16_C(0x2020)
@@ -96,6 +100,7 @@ static enum http_parse_state field_length(struct http_parser *p, struct http_req
 static enum http_parse_state field_coding(struct http_parser *p, struct http_request *rq, struct slice v) APART;
 static void field_connection(struct http_parser *p, struct slice v) APART;
 static void field_expect(struct http_parser *p, struct slice v) APART;
+static void field_content_coding(struct http_parser *p, struct http_request *rq, struct slice v) APART;
 static inline enum http_parse_state complete(struct http_parser *p, struct http_request *rq, const char *base);
 static bool list_next(struct slice *list, struct slice *member);
 
@@ -238,7 +243,7 @@ static inline void request_clear(struct http_request *rq)
     rq->rq_method = METHOD_UNKNOWN;
     rq->rq_minor = 0;
     rq->rq_has_length = rq->rq_chunked = rq->rq_keep_alive = rq->rq_expect_continue = false;
-    rq->rq_cookies_more = rq->rq_length_due = rq->rq_path_escaped = rq->rq_conditional = false;
+    rq->rq_cookies_more = rq->rq_length_due = rq->rq_path_escaped = rq->rq_conditional = rq->rq_coded = false;
 }
 
 /* The offset of the first control octet from `from` on that was not returned before, or len.  `from` is behind the
@@ -506,6 +511,11 @@ static enum http_parse_state field(struct http_parser *p, struct http_request *r
             (octet_load64(name + 6) | LOWER64) == octet_load64("t-length"))
             return field_length(p, rq, octet_trim(value, line_end));
         break;
+    case 16:
+        if ((octet_load64(name) | LOWER64) == octet_load64("content-") &&
+            (octet_load64(name + 8) | LOWER64) == octet_load64("encoding"))
+            field_content_coding(p, rq, octet_trim(value, line_end));
+        break;
     case 17:
         if ((octet_load64(name) | LOWER64) == octet_load64("transfer") &&
             (octet_load64(name + 8) | LOWER64) == octet_load64("-encodin") && (name[16] | 0x20) == 'g')
@@ -600,6 +610,17 @@ static void field_expect(struct http_parser *p, struct slice v)
     while (list_next(&v, &member))
         if (member.slice_len != 0)
             p->parser_seen |= octet_lower_eq(member, "100-continue", 12) ? SEEN_CONTINUE : SEEN_EXPECT_OTHER;
+}
+
+static void field_content_coding(struct http_parser *p, struct http_request *rq, struct slice v)
+{
+    struct slice member;
+
+    while (list_next(&v, &member))
+        if (member.slice_len != 0 && !octet_lower_eq(member, "identity", 8)) {
+            p->parser_seen |= SEEN_CODED;
+            rq->rq_coded = true;
+        }
 }
 
 /* The empty line is at parser_line.  What no single field can tell. */

@@ -37,6 +37,7 @@ struct http_request {
     bool rq_path_escaped;    /* there is a '%' in rq_path */
     bool rq_cookies_more;    /* there are Cookie fields behind rq_cookie: http_field_find finds them */
     bool rq_conditional;     /* there is If-None-Match */
+    bool rq_coded;           /* Content-Encoding names a coding other than identity */
     bool rq_length_due;      /* a POST, PUT or PATCH with neither length nor chunked: it has no body, and a route that
                                 insists on one answers 411 (RFC 9110 15.5.12) */
 };
