@@ -151,6 +151,26 @@ def test_refusals_follow_the_route(server):
         assert all(fields(answer)["access-control-allow-origin"] == APP for answer in answers)
 
 
+def test_no_buffer_for_an_answer(server):
+    """The answer that is made without a buffer says it, too, as far as the request is known."""
+    for cors, expected in (('origins = [ "%s" ]; credentials = true;' % APP,
+                            {"vary": "Origin", "access-control-allow-origin": APP, "access-control-allow-credentials": "true"}),
+                           ('origins = [ "*" ];', {"access-control-allow-origin": "*"}),
+                           ('origins = [ "https://other.example" ];', {"vary": "Origin"})):
+        running = server(ROUTES, settings="workers = 1; memory = { buffers_mb = 1; }; cors = { %s };" % cors)
+        large = "PUT %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1000000\r\n\r\n"
+        for target, origin, found in (("/items/1", ORIGIN, expected), ("/closed", ORIGIN, expected),
+                                      ("/items/1", "", {k: v for k, v in expected.items() if k == "vary" or v == "*"})):
+            with Client(running.port) as client:
+                client.send(large % (target, origin))
+                answer = client.read()
+                problem(answer, 503)
+                assert fields(answer) == found, (cors, target, origin)
+        with Client(running.port) as client:
+            assert client.get("/pipeline").body == b"ok"
+        assert running.total("shed.buffers") == 3
+
+
 def test_sheds_are_shown_too(server):
     running = server(ROUTES, pools='pools = ( { name = "p"; conninfo = "host=/nowhere"; } );', settings=SETTINGS,
                      wait="/live")

@@ -4,9 +4,9 @@
  * of such a request as was read and found well-formed before the refusal, and no more is believed:
  *
  * - Where any origin may read (`*`), all answers say so, those without a request included (the ready-made 503).
- * - Where some may, an Origin counts that stood before what was refused, or before the head was late.  What stands
- *   behind it was not parsed, and nobody knows where that head ends: an answer to it goes to no page.  That is so for
- *   all errors of the request line.  `Vary: Origin` is there in any case.
+ * - Where some may, also of the ready-made 503, an Origin counts that stood before what was refused, or before the head
+ * was late.  What stands behind it was not parsed, and nobody knows where that head ends: an answer to it goes to no
+ * page.  That is so for all errors of the request line.  `Vary: Origin` is there in any case.
  * - The rules are those of the route that the request line asks for, where there is one by method and path, though no
  *   handler was asked (a body too large, a client over its rate); else the file's.
  */
@@ -90,6 +90,26 @@ void cors_dress(struct request *r)
     r->req_dressed = true;
     if (cors_origin(r, cors) && cors->cors_expose != NULL)
         add(r, "Access-Control-Expose-Headers", cors->cors_expose);
+}
+
+size_t cors_lines(const struct request *r, char text[CORS_LINES_MAX])
+{
+    static const char allow[] = "Access-Control-Allow-Origin: ",
+                      more[] = "\r\nAccess-Control-Allow-Credentials: true\r\n";
+    const struct conf_cors *cors = cors_of(r);
+    struct slice origin;
+    char *at = text;
+
+    if (cors == NULL)
+        return 0;
+    at = stpcpy(at, cors->cors_any ? "Access-Control-Allow-Origin: *\r\n" : "Vary: Origin\r\n");
+    if (cors->cors_any || !cors_field(r, &origin) || !cors_allows(cors, origin) ||
+        origin.slice_len > CORS_LINES_MAX - sizeof(allow) - sizeof(more) - (size_t)(at - text))
+        return (size_t)(at - text);
+    at = stpcpy(at, allow);
+    memcpy(at, origin.slice_p, origin.slice_len);
+    at = stpcpy(at + origin.slice_len, cors->cors_credentials ? more : "\r\n");
+    return (size_t)(at - text);
 }
 
 static const struct conf_cors *cors_of(const struct request *r)

@@ -412,7 +412,7 @@ static bool head_room(struct conn *c)
 static void conn_no_buffers(struct conn *c)
 {
     server_count(c->conn_server, STAT_shed_buffers, 1);
-    conn_emergency(c);
+    conn_emergency(c, c->conn_reading);
 }
 
 /* Runs a complete request. */

@@ -140,6 +140,7 @@ struct server {
     /* The answer where there is no buffer for one. */
     char server_emergency[1024], *server_emergency_date;
     size_t server_emergency_len, server_emergency_body; /* octets: all of it, its body */
+    size_t server_emergency_cors[2];                    /* where the fields of cors begin and end in it */
     unsigned server_conns_max;                          /* `connections`; a few more are kept to shed politely: */
     unsigned server_conns_all;
     struct router *server_router;
@@ -237,8 +238,8 @@ void conn_refuse(struct conn *c, unsigned status, const char *why);
 /* answer.c: moves answered requests, in order, to the output. */
 void conn_answer(struct conn *c);
 /* There is no buffer to answer with: sends a ready-made 503 straight to the socket where that keeps the order, and
- * closes. */
-void conn_emergency(struct conn *c);
+ * closes.  r: the request that it is for, as far as that is known; may be NULL. */
+void conn_emergency(struct conn *c, const struct request *r);
 
 static inline void server_count(const struct server *s, enum stat_worker stat, uint64_t n)
 {

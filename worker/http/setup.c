@@ -140,8 +140,10 @@ static void server_emergency(struct server *s)
     s->server_emergency_body = respond.respond_length = strlen(body);
     (void)respond_template(head, &respond, &date);
     at += respond_head(at, &respond);
+    s->server_emergency_cors[0] = (size_t)(at - s->server_emergency);
     if (cors != NULL)
         at = stpcpy(at, cors->cors_any ? "Access-Control-Allow-Origin: *\r\n" : "Vary: Origin\r\n");
+    s->server_emergency_cors[1] = (size_t)(at - s->server_emergency);
     at = stpcpy(stpcpy(at, "\r\n"), body);
     s->server_emergency_len = (size_t)(at - s->server_emergency);
     AN(s->server_emergency_len < sizeof(s->server_emergency));
