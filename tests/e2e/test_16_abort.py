@@ -1,5 +1,6 @@
 """Clients that leave: with a FIN, with an RST, in the midst of everything."""
 import random
+import socket
 import time
 
 from client import Client, one, until
@@ -7,6 +8,7 @@ from client import Client, one, until
 ROUTES = r"""
   { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
   { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "POST"; path = "/sleep"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "body" ]; result = "value"; },
   { method = "GET";  path = "/row/{n}"; sql = "SELECT $1::int"; params = [ "path.n" ]; result = "value"; },
   { method = "GET";  path = "/big"; sql = "SELECT n, repeat('x', 100) AS x FROM generate_series(1, 50000) n"; result = "rows"; },
   { method = "POST"; path = "/nap"; sql = "SELECT 1 FROM pg_sleep(20)"; result = "value"; },
@@ -67,6 +69,36 @@ def test_leaving_is_noticed_while_nothing_is_read(server):
                 time.sleep(0.05)
                 leave(client)
                 quiet(running)
+
+
+def test_a_long_query_is_cancelled_though_more_was_asked(server, own_cluster):
+    """What was sent behind it is not read while it runs, and so neither is the end of the connection."""
+    running = server(ROUTES, conninfo=own_cluster.conninfo)
+    post = "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+    for behind in (post, post + "GET /row/1 HT", "GET /row/1 HTTP/1.1\r\nHost: x\r\n\r\n" * 200):
+        for leave in (Client.close, Client.reset):
+            client = Client(running.port)
+            client.send("GET /sleep/20 HTTP/1.1\r\nHost: x\r\n\r\n" + behind)
+            until(lambda: running.stats()["pools"][0]["inflight"] >= 1)
+            leave(client)
+            until(lambda: own_cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND "
+                                          "query LIKE '%pg_sleep%' AND usename = 'vanilla'").strip() == "0", timeout=4)
+    quiet(running)
+    assert one(running.port, "GET", "/row/1").body == b"1"
+    assert running.total("http.aborted") >= 6
+
+
+def test_half_closed_and_a_long_row_of_queries(server):
+    """abandon_ms is the time of each query: together they may take longer, whether they are held or not."""
+    running = server(ROUTES)
+    get, post = "GET /sleep/%s HTTP/1.1\r\nHost: x\r\n\r\n", "POST /sleep HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n0.4"
+    for text, count in ((post * 5, 5), (get % "0.4" + post * 4, 5), (get % "0.7" + post + get % "0.7" + post, 4)):
+        with Client(running.port) as client:
+            client.send(text)
+            client.socket.shutdown(socket.SHUT_WR)
+            assert [client.read().status for _ in range(count)] == [200] * count
+            assert client.closes()
+    assert running.total("http.aborted") == 0
 
 
 def test_leave_in_a_large_answer(server):

@@ -77,6 +77,100 @@ def test_errors_are_shown_too(shared):
             assert fields(answer)["access-control-allow-origin"] == APP, target
 
 
+ORIGIN = "Origin: %s\r\n" % APP
+# What is wrong, and whether the origin was read before it was met.
+EARLY = (
+    ("GET /pipeline HTTP/1.1\r\n" + ORIGIN + "Host: x\r\nBad Name: x\r\n\r\n", 400, True),
+    ("GET /pipeline HTTP/1.1\r\nHost: x\r\nBad Name: x\r\n" + ORIGIN + "\r\n", 400, False),
+    ("GET /pipeline HTTP/1.1\r\nHost: x\r\n" + ORIGIN + " folded\r\n\r\n", 400, True),
+    ("GET /pipeline HTTP/1.1\r\nHost: x\r\nOrigin: %s\rX: y\r\n\r\n" % APP, 400, False),
+    ("GET /pipeline HTTP/1.1\r\n" + ORIGIN + "\r\n", 400, True),                                     # no Host
+    ("PUT /items/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n" + ORIGIN + "\r\n", 400, True),
+    ("PUT /items/1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + ORIGIN + "\r\nx\r\n", 400, True),
+    ("GET /pipeline HTTP/1.1\r\nHost: x\r\nExpect: nothing\r\n" + ORIGIN + "\r\n", 417, True),
+    ("GET /pipeline HTTP/1.1\r\nHost: x\r\n" + ORIGIN + "A: b\r\n" * 200 + "\r\n", 431, True),
+    ("GET /pipeline HTTP/1.1\r\nHost: x\r\n" + "A: b\r\n" * 200 + ORIGIN + "\r\n", 431, False),
+    ("GET /pipeline HTTP/1.1\r\nHost: x\r\n" + ORIGIN + "A: " + "b" * 40000 + "\r\n\r\n", 431, True),
+    ("GET /pipeline HTTP/3.0\r\nHost: x\r\n" + ORIGIN + "\r\n", 505, False),
+    ("GET /" + "x" * 9000 + " HTTP/1.1\r\nHost: x\r\n" + ORIGIN + "\r\n", 414, False),
+    ("GET /pipeline HTTP/1.1\r\nHost: x\r\n" + ORIGIN + "A: b", 408, True),
+    ("PUT /items/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n" + ORIGIN + "\r\n123", 408, True),
+    ("GET /pipeline HTTP/1.1\r\nHost: x\r\nOrigin: https://app.exa", 408, False),
+    ("BREW /pipeline HTTP/1.1\r\nHost: x\r\n" + ORIGIN + "\r\n", 501, True),
+)
+
+
+def test_refusals_before_the_end_of_the_head(server):
+    """An origin that was read before what is wrong may read the answer; what stands behind it is not believed."""
+    running = server(ROUTES, settings=SETTINGS + "timeouts = { header_ms = 300; body_ms = 300; };")
+    for text, status, known in EARLY:
+        with Client(running.port) as client:
+            client.send(text)
+            answer = client.read()
+            problem(answer, status)
+            expected = {"vary": "Origin"}
+            if known:
+                expected.update({"access-control-allow-origin": APP, "access-control-allow-credentials": "true",
+                                 "access-control-expose-headers": "etag, x-total"})
+            assert fields(answer) == expected, text[:200]
+            assert client.closes()
+
+
+def test_refusals_anybody_may_read(server):
+    running = server(ROUTES, settings="""workers = 1; limits = { body_bytes = 100; }; cors = { origins = [ "*" ]; };
+                                         timeouts = { header_ms = 300; body_ms = 300; };""")
+    for text, status, _ in EARLY:
+        with Client(running.port) as client:
+            client.send(text)
+            answer = client.read()
+            problem(answer, status)
+            assert fields(answer) == {"access-control-allow-origin": "*"}, text[:200]
+
+
+def test_refusals_follow_the_route(server):
+    """Also where no handler was asked: the rules are those of the route that the request line names."""
+    running = server("""
+        { method = "PUT"; path = "/a/{id}"; sql = "SELECT $1::int"; params = [ "path.id" ]; result = "value"; cors = { origins = [ "%s" ]; }; },
+        { method = "PUT"; path = "/b/{id}"; sql = "SELECT $1::int"; params = [ "path.id" ]; result = "value"; },
+        { method = "GET"; path = "/c"; text = "c"; cors = { origins = [ "*" ]; }; }""" % APP,
+                     settings="workers = 1; limits = { body_bytes = 100; }; client = { requests_per_second = 1; burst = 1; };")
+    large = "PUT %s HTTP/1.1\r\nHost: x\r\n" + ORIGIN + "Content-Length: 1000\r\n\r\n"
+    for text, status, origin in ((large % "/a/1", 413, APP), (large % "/b/1", 413, None), (large % "/nowhere", 413, None),
+                                 ("PUT /a/1 HTTP/1.1\r\n" + ORIGIN + "Host: x\r\nA b: c\r\n\r\n", 400, APP),
+                                 ("GET /c HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400, "*"),
+                                 ("GET /c HTTP/1.7 \r\nHost: x\r\n\r\n", 400, None)):
+        with Client(running.port) as client:
+            client.send(text)
+            answer = client.read()
+            problem(answer, status)
+            assert fields(answer).get("access-control-allow-origin") == origin, text[:100]
+    with Client(running.port) as client:
+        client.send("PUT /a/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n" % ORIGIN * 5)
+        answers = [client.read() for _ in range(5)]
+        assert answers[-1].status == 429
+        assert all(fields(answer)["access-control-allow-origin"] == APP for answer in answers)
+
+
+def test_no_buffer_for_an_answer(server):
+    """The answer that is made without a buffer says it, too, as far as the request is known."""
+    for cors, expected in (('origins = [ "%s" ]; credentials = true;' % APP,
+                            {"vary": "Origin", "access-control-allow-origin": APP, "access-control-allow-credentials": "true"}),
+                           ('origins = [ "*" ];', {"access-control-allow-origin": "*"}),
+                           ('origins = [ "https://other.example" ];', {"vary": "Origin"})):
+        running = server(ROUTES, settings="workers = 1; memory = { buffers_mb = 1; }; cors = { %s };" % cors)
+        large = "PUT %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1000000\r\n\r\n"
+        for target, origin, found in (("/items/1", ORIGIN, expected), ("/closed", ORIGIN, expected),
+                                      ("/items/1", "", {k: v for k, v in expected.items() if k == "vary" or v == "*"})):
+            with Client(running.port) as client:
+                client.send(large % (target, origin))
+                answer = client.read()
+                problem(answer, 503)
+                assert fields(answer) == found, (cors, target, origin)
+        with Client(running.port) as client:
+            assert client.get("/pipeline").body == b"ok"
+        assert running.total("shed.buffers") == 3
+
+
 def test_sheds_are_shown_too(server):
     running = server(ROUTES, pools='pools = ( { name = "p"; conninfo = "host=/nowhere"; } );', settings=SETTINGS,
                      wait="/live")

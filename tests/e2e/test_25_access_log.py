@@ -5,21 +5,23 @@ import re
 import signal
 import time
 
+import pytest
 from client import Client, one, until
 
 ROUTES = r"""
   { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
   { method = "GET";  path = "/items/{id}"; sql = "SELECT id, name FROM items WHERE id = $1"; params = [ "path.id" ]; result = "row"; },
+  { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
   { method = "POST"; path = "/size"; sql = "SELECT length($1)"; params = [ "body" ]; result = "value"; }
 """
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def log_of(server, tmp_path, format="json", more="", workers=1):
+def log_of(server, tmp_path, format="json", more="", workers=1, **options):
     os.chmod(tmp_path, 0o777)
     path = os.path.join("/tmp", "vanilla-e2e-access-%d-%d" % (os.getpid(), time.monotonic_ns()))
     running = server(ROUTES, settings='workers = %d; log = { access = "%s"; format = "%s"; }; %s'
-                                      % (workers, path, format, more))
+                                      % (workers, path, format, more), **options)
     return running, path
 
 
@@ -71,6 +73,63 @@ def test_text(server, tmp_path):
         os.unlink(path)
     assert re.fullmatch(r'127\.0\.0\.1 - - \[[0-9TZ:.-]{24}\] "GET /items/1 HTTP/1\.1" 200 \d+ \d+ '
                         r'"GET /items/\{id\}" ' + TRACE, line), line
+
+
+def abandoned(running, path, leave):
+    """Five requests, the first of which runs for long; what they look like when their client has left."""
+    counted = {name: running.total(name) for name in ("http.requests", "http.aborted", "http.status_4xx")}
+    client = Client(running.port)
+    client.send("".join("GET /sleep/30?n=%d HTTP/1.1\r\nHost: x\r\ntraceparent: %s\r\n\r\n" % (n, TRACE) for n in range(5)))
+    until(lambda: running.stats()["pools"][0]["inflight"] == 5)
+    leave(client)
+    lines = lines_of(path, 5)
+    assert running.total("http.requests") == counted["http.requests"] + 5
+    assert running.total("http.aborted") == counted["http.aborted"] + 5
+    assert running.total("http.status_4xx") == counted["http.status_4xx"]
+    return lines
+
+
+@pytest.mark.parametrize("leave", [Client.close, Client.reset])
+def test_abandoned(server, own_cluster, tmp_path, leave):
+    """As nginx has it: 499, in the log alone, for those whose client did not wait."""
+    running, path = log_of(server, tmp_path, conninfo=own_cluster.conninfo)
+    try:
+        lines = [json.loads(line) for line in abandoned(running, path, leave)]
+        one(running.port, "GET", "/pipeline")
+        after = json.loads(lines_of(path, 6)[5])
+    finally:
+        os.unlink(path)
+    assert sorted(line["target"] for line in lines) == ["/sleep/30?n=%d" % n for n in range(5)]
+    assert all((line["method"], line["status"], line["abandoned"], line["bytes"], line["route"], line["traceparent"],
+                line["client"]) == ("GET", 499, True, 0, "GET /sleep/{s}", TRACE, "127.0.0.1") for line in lines), lines
+    assert all(line["duration_us"] > 0 for line in lines)
+    assert after["status"] == 200 and "abandoned" not in after
+
+
+def test_abandoned_as_text(server, own_cluster, tmp_path):
+    running, path = log_of(server, tmp_path, "text", conninfo=own_cluster.conninfo)
+    try:
+        lines = abandoned(running, path, Client.reset)
+    finally:
+        os.unlink(path)
+    for line in lines:
+        assert re.fullmatch(r'127\.0\.0\.1 - - \[[0-9TZ:.-]{24}\] "GET /sleep/30\?n=\d HTTP/1\.1" 499 0 \d+ '
+                            r'"GET /sleep/\{s\}" ' + TRACE, line), line
+
+
+def test_answered_but_not_taken(server, own_cluster, tmp_path):
+    """Those that were answered before their client left have their line already; those that were not begun have none."""
+    running, path = log_of(server, tmp_path, conninfo=own_cluster.conninfo)
+    try:
+        client = Client(running.port)
+        client.send("GET /sleep/30 HTTP/1.1\r\nHost: x\r\n\r\n" + "GET /pipeline HTTP/1.1\r\nHost: x\r\n\r\n" * 2
+                    + "POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabcGET /pipe")
+        lines_of(path, 2)
+        client.reset()
+        lines = [json.loads(line) for line in lines_of(path, 3)]
+    finally:
+        os.unlink(path)
+    assert [(line["target"], line["status"]) for line in lines] == [("/pipeline", 200), ("/pipeline", 200), ("/sleep/30", 499)]
 
 
 def test_all_of_many(server, tmp_path):

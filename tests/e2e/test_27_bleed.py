@@ -49,12 +49,12 @@ def test_every_octet_is_its_own(server, workers):
 
 
 def test_with_little_memory_and_everything_on(server, tmp_path):
-    """The longer ways: fields of CORS, lines of the log, limits that are not reached."""
+    """The longer ways: fields of CORS, lines of the log, limits that are not reached; answers that are asked for again."""
     os.chmod(tmp_path, 0o777)
     path = "/tmp/vanilla-e2e-bleed-%d" % os.getpid()
     try:
         running = server(ROUTES, POOLS, settings='workers = 1; log = { access = "%s"; }; trusted_proxies = [ "127.0.0.1" ];'
-                                                 'cors = { origins = [ "*" ]; }; memory = { buffers_mb = 48; };'
+                                                 'cors = { origins = [ "*" ]; }; memory = { buffers_mb = 16; };'
                                                  'client = { requests_per_second = 1000000; connections = 1000; };' % path)
         bleed(running, 2000)
     finally:

@@ -105,6 +105,24 @@ static void check(const struct outcome *o)
     AN(n == 1 || (n == 0 && rq->rq_minor == 0));
 }
 
+/* The fields that were read before a refusal, or before the octets ended: as many however they were cut, and each is
+ * one that a complete request might have. */
+static void check_refused(const struct outcome *whole, const struct outcome *other)
+{
+    struct http_request seen = {.rq_fields = http_parser_fields(&whole->parser, whole->base)};
+    struct slice others = http_parser_fields(&other->parser, other->base), name, value;
+    uint32_t at = 0;
+
+    AN(seen.rq_fields.slice_len == others.slice_len);
+    AN((seen.rq_fields.slice_p == NULL) == (others.slice_p == NULL));
+    while (http_field_next(&seen, &at, &name, &value)) {
+        AN(name.slice_len != 0 && octet_is(name.slice_p[name.slice_len - 1], OCTET_TOKEN));
+        for (size_t i = 0; i < value.slice_len; i++)
+            AZ(octet_is_control(value.slice_p[i]));
+    }
+    AN(at == seen.rq_fields.slice_len);
+}
+
 static void compare(const struct outcome *whole, const struct outcome *other)
 {
     const struct http_request *a = &whole->request, *b = &other->request;
@@ -115,6 +133,7 @@ static void compare(const struct outcome *whole, const struct outcome *other)
         AN(whole->parser.parser_error == other->parser.parser_error);
         AN(whole->parser.parser_why != NULL && whole->parser.parser_why == other->parser.parser_why);
         AN(a->rq_method == b->rq_method);
+        check_refused(whole, other);
     } else if (whole->parser.parser_state == HTTP_PARSE_COMPLETE) {
         AN(whole->parser.parser_head == other->parser.parser_head);
         same(whole, other, a->rq_method_name, b->rq_method_name);
@@ -130,7 +149,7 @@ static void compare(const struct outcome *whole, const struct outcome *other)
         AN(a->rq_fields_n == b->rq_fields_n && a->rq_method == b->rq_method && a->rq_minor == b->rq_minor);
         AN(a->rq_chunked == b->rq_chunked && a->rq_keep_alive == b->rq_keep_alive);
         AN(a->rq_expect_continue == b->rq_expect_continue && a->rq_cookies_more == b->rq_cookies_more);
-        AN(a->rq_length_due == b->rq_length_due);
+        AN(a->rq_length_due == b->rq_length_due && a->rq_coded == b->rq_coded);
     }
 }
 

@@ -6,8 +6,10 @@
 """
 import os
 import re
+import resource
 import subprocess
 import sys
+import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -36,14 +38,18 @@ def search(program, seconds):
     folder, files = corpus_of(program)
     found = os.path.abspath(program) + ".corpus"
     os.makedirs(found, exist_ok=True)
-    command = [os.path.abspath(program), "-max_total_time=%d" % seconds, "-max_len=65536", "-timeout=10",
+    command = [os.path.abspath(program), "-max_total_time=%d" % seconds, "-max_len=65536",
+               "-timeout=60",  # by the clock, and a busy machine may let it wait for long
                "-rss_limit_mb=2048", "-print_final_stats=1",
                "-artifact_prefix=%s." % os.path.abspath(program), found] + ([folder] if files else [])
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     text = done.stdout.decode(errors="replace")
     runs = re.search(r"number_of_executed_units: *(\d+)", text)
-    print("%s: %s inputs, exit code %d" % (os.path.basename(program), runs.group(1) if runs else "?", done.returncode),
-          flush=True)
+    print("%s: %s inputs in %.0f s, %.0f s of a processor, exit code %d" % (
+        os.path.basename(program), runs.group(1) if runs else "?", took, processor, done.returncode), flush=True)
     if done.returncode != 0:
         print(text[-8000:])
     return done.returncode == 0

@@ -89,6 +89,12 @@ static void test_lines(void **state)
     assert_string_equal(line_of(json, &none),
                         "{\"time\":\"\",\"client\":\"::\",\"status\":503,\"bytes\":0,\"duration_us\":0}\n");
     assert_string_equal(line_of(plain, &none), ":: - - [] \"-\" 503 0 0 \"-\" -\n");
+    none.note_status = ACCESS_ABANDONED;
+    none.note_abandoned = true;
+    assert_string_equal(
+        line_of(json, &none),
+        "{\"time\":\"\",\"client\":\"::\",\"status\":499,\"abandoned\":true,\"bytes\":0,\"duration_us\":0}\n");
+    assert_string_equal(line_of(plain, &none), ":: - - [] \"-\" 499 0 0 \"-\" -\n");
     json->access_used = plain->access_used = 0;
     access_free(&json);
     access_free(&plain);

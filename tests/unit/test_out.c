@@ -108,6 +108,12 @@ static void the_limit_is_exact_and_sticky(void **state)
     assert_holds(&o, "0123456789");
     out_reset(&o);
     assert_int_equal(o.out_error, OUT_OK);
+    o.out_shared = true; /* the limit of the day: whoever sees it may ask again */
+    out_literal(&o, "0123456789x");
+    assert_int_equal(o.out_error, OUT_SHARE);
+    assert_null(out_reserve(&o, 1));
+    assert_int_equal(o.out_bytes, 0);
+    out_reset(&o);
 }
 
 static void a_spent_budget_is_an_error_not_a_crash(void **state)

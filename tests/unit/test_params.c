@@ -427,6 +427,49 @@ static void test_content_types(void **state)
     scene_free(&s);
 }
 
+/* No coding is undone: only a route that asks for it gets coded octets. */
+static int coded(struct scene *s, const char *body)
+{
+    char head[200];
+
+    snprintf(head, sizeof(head), "POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n",
+             strlen(body));
+    return scene_send(s, head, body, strlen(body));
+}
+
+static void test_coded_fields(void **state)
+{
+    SCENE(s, "body.id=0");
+    assert_int_equal(coded(&s, "{\"id\":1}"), -1);
+    assert_error(&s, 415, NULL, "is coded");
+    assert_int_equal(scene_post(&s, "application/json", "{\"id\":1}"), 0);
+    scene_free(&s);
+}
+
+static void test_coded_body(void **state)
+{
+    SCENE(s, "body", "query.a=1");
+    assert_int_equal(coded(&s, "abc"), -1);
+    assert_error(&s, 415, NULL, "is coded");
+    assert_int_equal(coded(&s, ""), 0); /* nothing is */
+    scene_free(&s);
+}
+
+static void test_coded_for_who_asks(void **state)
+{
+    SCENE(s, "body", "header.content-encoding=");
+    assert_int_equal(coded(&s, "abc"), 0);
+    assert_text(&s, 1, "gzip");
+    scene_free(&s);
+}
+
+static void test_coded_for_nobody(void **state)
+{
+    SCENE(s, "query.a=1");
+    assert_int_equal(coded(&s, "abc"), 0);
+    scene_free(&s);
+}
+
 static void test_whole_body(void **state)
 {
     SCENE(s, "body", "header.content-type=none");
@@ -573,14 +616,26 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_path),           cmocka_unit_test(test_query),
-        cmocka_unit_test(test_no_address),     cmocka_unit_test(test_broken_escapes),
-        cmocka_unit_test(test_headers),        cmocka_unit_test(test_cookies),
-        cmocka_unit_test(test_json_body),      cmocka_unit_test(test_empty_body_with_defaults),
-        cmocka_unit_test(test_form_body),      cmocka_unit_test(test_content_types),
-        cmocka_unit_test(test_whole_body),     cmocka_unit_test(test_whole_body_default),
-        cmocka_unit_test(test_no_parameters),  cmocka_unit_test(test_check),
-        cmocka_unit_test(test_write_and_echo), cmocka_unit_test(test_out_of_buffers),
+        cmocka_unit_test(test_path),
+        cmocka_unit_test(test_query),
+        cmocka_unit_test(test_no_address),
+        cmocka_unit_test(test_broken_escapes),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_cookies),
+        cmocka_unit_test(test_json_body),
+        cmocka_unit_test(test_empty_body_with_defaults),
+        cmocka_unit_test(test_form_body),
+        cmocka_unit_test(test_content_types),
+        cmocka_unit_test(test_coded_fields),
+        cmocka_unit_test(test_coded_body),
+        cmocka_unit_test(test_coded_for_who_asks),
+        cmocka_unit_test(test_coded_for_nobody),
+        cmocka_unit_test(test_whole_body),
+        cmocka_unit_test(test_whole_body_default),
+        cmocka_unit_test(test_no_parameters),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_write_and_echo),
+        cmocka_unit_test(test_out_of_buffers),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -76,6 +76,7 @@ static void assert_same(const struct seen *a, const struct seen *b)
     assert_int_equal(a->request.rq_expect_continue, b->request.rq_expect_continue);
     assert_int_equal(a->request.rq_cookies_more, b->request.rq_cookies_more);
     assert_int_equal(a->request.rq_length_due, b->request.rq_length_due);
+    assert_int_equal(a->request.rq_coded, b->request.rq_coded);
 }
 
 /* Goes on in a buffer of its own, exactly as long as what is there: a sanitizer sees a look beyond it. */
@@ -556,6 +557,72 @@ static void test_error_keeps_method(void **state)
     assert_int_equal(rq.rq_method, METHOD_HEAD);
 }
 
+static void test_content_coding(void **state)
+{
+    static const struct {
+        struct octets text;
+        bool coded;
+    } cases[] = {
+        {S(HEAD "\r\n"), false},
+        {S(HEAD "Content-Encoding: gzip\r\n\r\n"), true},
+        {S(HEAD "content-ENCODING:gzip, identity\r\n\r\n"), true},
+        {S(HEAD "Content-Encoding: identity\r\nContent-Encoding: br\r\n\r\n"), true},
+        {S(HEAD "Content-Encoding: br\r\nContent-Encoding: identity\r\n\r\n"), true},
+        {S(HEAD "Content-Encoding: Identity\r\n\r\n"), false},
+        {S(HEAD "Content-Encoding: , identity,\r\n\r\n"), false},
+        {S(HEAD "Content-Encoding:\r\n\r\n"), false},
+        {S(HEAD "Content-Encodinh: gzip\r\n\r\n"), false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (unsigned again = 0; again < 3; again++) { /* whatever the memo has learnt */
+            struct seen s = parse_all_ways(cases[i].text.p, cases[i].text.len, &limits);
+            assert_int_equal(s.state, HTTP_PARSE_COMPLETE);
+            assert_int_equal(s.request.rq_coded, cases[i].coded);
+        }
+}
+
+/* What stood before the refusal, or before the octets ended, however they came. */
+static void test_fields_before_the_end(void **state)
+{
+    static const struct {
+        struct octets text, fields;
+    } cases[] = {
+        {S(HEAD "Origin: b\r\nX Y: z\r\nC: d\r\n\r\n"), S("Host: a\r\nOrigin: b\r\n")},
+        {S(HEAD "A: b\rC: d\r\n\r\n"), S("Host: a\r\n")},
+        {S(HEAD "A: b\r\n c\r\n\r\n"), S("Host: a\r\nA: b\r\n")},
+        {S(HEAD "Host: b\r\nA: b\r\n\r\n"), S("Host: a\r\n")},
+        {S(HEAD "A: b\r\nContent-Le"), S("Host: a\r\nA: b\r\n")},
+        {S(GET "A: b\r\n\r\n"), S("A: b\r\n")}, /* all of them, and no Host */
+        {S(HEAD "Expect: x\r\n\r\n"), S("Host: a\r\nExpect: x\r\n")},
+        {S(GET "\r\n"), S("")},
+        {S("GET / HTTP/3.0\r\nOrigin: b\r\n"), {NULL, 0}},
+        {S("GET /\" HTTP/1.1\r\nOrigin: b\r\n"), {NULL, 0}},
+        {S("GET / HT"), {NULL, 0}},
+        {S("\r\n\r\n"), {NULL, 0}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t step = 1; step <= cases[i].text.len; step++) {
+            struct http_parser p;
+            struct http_request rq;
+
+            http_parser_init(&p);
+            for (size_t n = step;; n += step) {
+                enum http_parse_state s = http_parse(
+                    &p, &rq, cases[i].text.p, (uint32_t)(n < cases[i].text.len ? n : cases[i].text.len), &limits);
+                assert_int_not_equal(s, HTTP_PARSE_COMPLETE);
+                if (s == HTTP_PARSE_ERROR || n >= cases[i].text.len)
+                    break;
+            }
+            struct slice fields = http_parser_fields(&p, cases[i].text.p);
+            assert_int_equal(fields.slice_p == NULL, cases[i].fields.p == NULL);
+            assert_int_equal(fields.slice_len, cases[i].fields.len);
+            if (fields.slice_len != 0)
+                assert_memory_equal(fields.slice_p, cases[i].fields.p, fields.slice_len);
+        }
+}
+
 static void test_incomplete(void **state)
 {
     (void)state;
@@ -951,6 +1018,8 @@ int main(void)
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_error_stays),
         cmocka_unit_test(test_error_keeps_method),
+        cmocka_unit_test(test_content_coding),
+        cmocka_unit_test(test_fields_before_the_end),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_limit_request_line),
         cmocka_unit_test(test_limit_header_bytes),

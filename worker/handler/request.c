@@ -16,6 +16,7 @@
 
 #define LOG_AGAIN_NS UINT64_C(1000000000)
 
+static void request_limit(struct request *r) __attribute__((noinline));
 static void render_other(struct request *r) __attribute__((noinline));
 static void render_careful(struct request *r) __attribute__((noinline));
 static inline bool render_usual(struct request *r);
@@ -70,6 +71,9 @@ struct out *request_out(struct request *r)
         struct buf *b = buf_get(o->out_buffers, BUF_DATA_MIN);
 
         o->out_limit = r->req_server->server_limits.limit_response_bytes;
+        o->out_shared = false;
+        if (__builtin_expect(r->req_behind, 0))
+            request_limit(r);
         if (b == NULL) {
             o->out_error = OUT_NO_BUFFERS;
             return o;
@@ -78,6 +82,20 @@ struct out *request_out(struct request *r)
         o->out_head = o->out_tail = b;
     }
     return o;
+}
+
+/* One connection's answers that wait for others may take a small part of the buffers, whatever their number; what
+ * would be longer is asked for again when it can be sent.  Not of a statement that may write: that is run once. */
+static void request_limit(struct request *r)
+{
+    struct conn *c = r->req_conn;
+    struct out *o = &r->req_out;
+
+    if (c == NULL || conn_has_turn(c, r) || r->req_route == NULL || r->req_route->route_once ||
+        o->out_limit <= r->req_server->server_share)
+        return;
+    o->out_limit = r->req_server->server_share;
+    o->out_shared = true;
 }
 
 void request_status(struct request *r, unsigned status)
@@ -130,6 +148,8 @@ void request_problem(struct request *r, unsigned status, const struct problem *p
     struct out *o;
 
     request_clear(r);
+    if (status == 415) /* RFC 9110 15.5.16 */
+        request_field(r, SLICE_LITERAL("Accept-Encoding"), SLICE_LITERAL("identity"));
     r->req_status = (uint16_t)status;
     r->req_type = SLICE_LITERAL("application/problem+json");
     r->req_retry_after = p->problem_retry_after;
@@ -191,6 +211,10 @@ void request_finish(struct request *r, enum handler_result result)
     }
     AN(r->req_state == REQUEST_SUSPENDED && c != NULL);
     AN(result != HANDLER_SUSPEND);
+    if (__builtin_expect(r->req_out.out_error == OUT_SHARE, 0)) {
+        request_defer(r);
+        return;
+    }
     if (result == HANDLER_CLOSE)
         r->req_close = true;
     if (r->req_server->server_draining && TAILQ_NEXT(r, req_link) == NULL && c->conn_reading == NULL)
@@ -418,6 +442,23 @@ static void render_error(struct request *r)
     } else {
         request_shed(r, SHED_BUFFERS);
     }
+}
+
+void request_defer(struct request *r)
+{
+    struct conn *c = r->req_conn;
+
+    request_clear(r);
+    if (r->req_fields.out_head != NULL)
+        out_reset(&r->req_fields);
+    r->req_type = (struct slice){0};
+    r->req_allow = 0;
+    r->req_retry_after = 0;
+    r->req_state = REQUEST_DEFERRED;
+    if (r != TAILQ_FIRST(&c->conn_requests)) /* else it followed one of another connection */
+        c->conn_serial = true;
+    c->conn_held = true;
+    conn_touch(c);
 }
 
 void request_release(struct request *r)

@@ -24,6 +24,7 @@ enum request_state {                    /* where it is: */
                      REQUEST_RUNNING,   /* conn_requests of its connection; inside handler_request */
                      REQUEST_SUSPENDED, /* conn_requests; waits for request_finish */
                      REQUEST_ANSWERED,  /* conn_requests; its answer waits for those before it */
+                     REQUEST_DEFERRED,  /* conn_requests; to be run when those before it are answered and sent */
                      REQUEST_ORPHANED   /* on no list: the client has left, request_finish will come and free it */
 };
 
@@ -58,6 +59,7 @@ struct request {
     size_t req_body_seen;    /* ... at the last look, see deadlines.c */
     uint32_t req_body_looks; /* left until body_ms is over */
     uint16_t req_retry_s;
+    bool req_behind; /* others of its connection were in progress when it began */
     struct http_chunked req_chunked;
     struct http_request req_http;
     const struct slice *req_args; /* of the path; valid inside handler_request */
@@ -76,6 +78,8 @@ TAILQ_HEAD(request_list, request);
 
 /* Puts the status line and fields before the body that the handler made: req_out is the whole answer afterwards. */
 void request_render(struct request *r);
+/* Its answer is more than may wait behind others: drops it, for the request to be run again when it is the first. */
+void request_defer(struct request *r);
 /* Gives back its buffers, request and answer; the object stays, for an orphan's request_finish. */
 void request_release(struct request *r);
 /* Gives back everything that it holds, and itself. */

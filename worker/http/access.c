@@ -28,10 +28,12 @@ struct access {
 struct note {
     struct slice note_client, note_method, note_target, note_route_method, note_route, note_trace;
     unsigned note_status;
+    bool note_abandoned;
     uint64_t note_body, note_us;
     int note_minor; /* HTTP/1.<minor>; -1: unknown */
 };
 
+static void note_request(struct access *a, struct request *r, struct note *note);
 static void note_put(struct access *a, const struct note *note);
 static char *put_json(char *at, const struct access *a, const struct note *note);
 static char *put_text(char *at, const struct access *a, const struct note *note);
@@ -66,29 +68,39 @@ void access_free(struct access **ap)
 
 void access_note(struct access *a, struct request *r, uint64_t body)
 {
+    struct note note = {.note_status = r->req_status, .note_body = body};
+
+    note_request(a, r, &note);
+}
+
+void access_note_abandoned(struct access *a, struct request *r)
+{
+    struct note note = {.note_status = ACCESS_ABANDONED, .note_abandoned = true};
+
+    note_request(a, r, &note);
+}
+
+static void note_request(struct access *a, struct request *r, struct note *note)
+{
     const struct http_request *rq = &r->req_http;
-    struct note note = {
-        .note_client = request_peer(r),
-        .note_method = rq->rq_method_name,
-        .note_target = rq->rq_target,
-        .note_status = r->req_status,
-        .note_body = body,
-        .note_us = (r->req_server->server_now_ns - r->req_started_ns) / 1000u,
-        .note_minor = rq->rq_method_name.slice_p != NULL ? rq->rq_minor : -1,
-    };
     uint32_t at = 0;
     struct slice value, second;
 
+    note->note_client = request_peer(r);
+    note->note_method = rq->rq_method_name;
+    note->note_target = rq->rq_target;
+    note->note_us = (r->req_server->server_now_ns - r->req_started_ns) / 1000u;
+    note->note_minor = rq->rq_method_name.slice_p != NULL ? rq->rq_minor : -1;
     if (r->req_route != NULL) {
         const char *method = conf_method_name(r->req_route->route_conf->route_method);
 
-        note.note_route_method = (struct slice){method, strlen(method)};
-        note.note_route =
+        note->note_route_method = (struct slice){method, strlen(method)};
+        note->note_route =
             (struct slice){r->req_route->route_conf->route_path, strlen(r->req_route->route_conf->route_path)};
     }
     if (http_field_find(rq, "traceparent", 11, &at, &value) && !http_field_find(rq, "traceparent", 11, &at, &second))
-        note.note_trace = access_traceparent(value);
-    note_put(a, &note);
+        note->note_trace = access_traceparent(value);
+    note_put(a, note);
 }
 
 void access_note_emergency(struct access *a, const struct conn *c, unsigned status, uint64_t body)
@@ -148,6 +160,8 @@ static char *put_json(char *at, const struct access *a, const struct note *note)
     }
     at = put(at, "\",\"status\":");
     at = put_u64(at, note->note_status);
+    if (note->note_abandoned)
+        at = put(at, ",\"abandoned\":true");
     at = put(at, ",\"bytes\":");
     at = put_u64(at, note->note_body);
     at = put(at, ",\"duration_us\":");

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "worker/http/access.h"
 #include "worker/http/clients.h"
 #include "worker/http/forwarded.h"
 #include "worker/http/server.h"
@@ -198,7 +199,7 @@ static void conn_notice_reset(struct conn *c)
     int error = 0;
     socklen_t len = sizeof(error);
 
-    if (c->conn_fd >= 0 && c->conn_requests_n > 0 && (c->conn_held || c->conn_closing) &&
+    if (c->conn_fd >= 0 && (c->conn_held || (c->conn_closing && c->conn_requests_n > 0)) &&
         getsockopt(c->conn_fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0)
         conn_close(c);
 }
@@ -331,6 +332,8 @@ static void conn_order(struct conn *c)
     }
     if (c->conn_out.out_bytes > 0 && c->conn_writable && !conn_send(c))
         return;
+    if (c->conn_held && c->conn_out.out_bytes == 0)
+        conn_resume(c);
     if (c->conn_held && c->conn_out.out_bytes == 0 && !conn_waits(c)) {
         c->conn_held = false;
         conn_serve(c);
@@ -421,6 +424,8 @@ void request_abandon(struct request *r)
 
     CHECK_OBJ(r, REQUEST_MAGIC);
     server_count(s, STAT_http_aborted, 1);
+    if (s->server_access != NULL && r->req_state != REQUEST_ANSWERED) /* else it has its line */
+        access_note_abandoned(s->server_access, r);
     r->req_conn = NULL;
     if (r->req_state == REQUEST_SUSPENDED &&
         !r->req_route->route_handler->handler_abandon(r, r->req_route->route_state)) {

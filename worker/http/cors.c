@@ -1,3 +1,15 @@
+/*
+ * An error is shown to a page as any other answer would be, also one that was made before the request's head was
+ * read to its end: else a browser hides what was wrong from the very program that could put it right.  As much is known
+ * of such a request as was read and found well-formed before the refusal, and no more is believed:
+ *
+ * - Where any origin may read (`*`), all answers say so, those without a request included (the ready-made 503).
+ * - Where some may, also of the ready-made 503, an Origin counts that stood before what was refused, or before the head
+ * was late.  What stands behind it was not parsed, and nobody knows where that head ends: an answer to it goes to no
+ * page.  That is so for all errors of the request line.  `Vary: Origin` is there in any case.
+ * - The rules are those of the route that the request line asks for, where there is one by method and path, though no
+ *   handler was asked (a body too large, a client over its rate); else the file's.
+ */
 #include "worker/http/cors.h"
 
 #include <stdio.h>
@@ -8,6 +20,7 @@
 #define METHODS_TEXT_MAX 64u /* all of them with commas */
 
 static const struct conf_cors *cors_of(const struct request *r);
+static bool cors_field(const struct request *r, struct slice *origin);
 static bool cors_allows(const struct conf_cors *cors, struct slice origin);
 static bool cors_origin(struct request *r, const struct conf_cors *cors);
 static void add(struct request *r, const char *name, const char *value);
@@ -79,9 +92,52 @@ void cors_dress(struct request *r)
         add(r, "Access-Control-Expose-Headers", cors->cors_expose);
 }
 
+size_t cors_lines(const struct request *r, char text[CORS_LINES_MAX])
+{
+    static const char allow[] = "Access-Control-Allow-Origin: ",
+                      more[] = "\r\nAccess-Control-Allow-Credentials: true\r\n";
+    const struct conf_cors *cors = cors_of(r);
+    struct slice origin;
+    char *at = text;
+
+    if (cors == NULL)
+        return 0;
+    at = stpcpy(at, cors->cors_any ? "Access-Control-Allow-Origin: *\r\n" : "Vary: Origin\r\n");
+    if (cors->cors_any || !cors_field(r, &origin) || !cors_allows(cors, origin) ||
+        origin.slice_len > CORS_LINES_MAX - sizeof(allow) - sizeof(more) - (size_t)(at - text))
+        return (size_t)(at - text);
+    at = stpcpy(at, allow);
+    memcpy(at, origin.slice_p, origin.slice_len);
+    at = stpcpy(at + origin.slice_len, cors->cors_credentials ? more : "\r\n");
+    return (size_t)(at - text);
+}
+
 static const struct conf_cors *cors_of(const struct request *r)
 {
-    return r->req_route != NULL ? r->req_route->route_conf->route_cors : r->req_server->server_conf->conf_cors;
+    const struct server *s = r->req_server;
+    const struct http_request *rq = &r->req_http;
+    struct route_match m;
+
+    if (r->req_route != NULL)
+        return r->req_route->route_conf->route_cors;
+    /* Without a complete head the request line may not be through either, whatever rq_path says. */
+    if ((rq->rq_fields.slice_p != NULL || r->req_parser.parser_fields_at != 0) && rq->rq_path.slice_p != NULL &&
+        rq->rq_path.slice_p[0] == '/' && rq->rq_method < METHODS_ROUTABLE) {
+        router_match(s->server_router, rq->rq_method, rq->rq_path, &m);
+        if (m.match_route >= 0)
+            return s->server_routes[m.match_route].route_conf->route_cors;
+    }
+    return s->server_conf->conf_cors;
+}
+
+static bool cors_field(const struct request *r, struct slice *origin)
+{
+    struct http_request seen = r->req_http;
+    const struct buf *b = r->req_conn->conn_buf;
+
+    if (seen.rq_fields.slice_p == NULL && b != NULL) /* the head was refused: it is still where it was read */
+        seen.rq_fields = http_parser_fields(&r->req_parser, (const char *)b->buf_data + b->buf_start);
+    return seen.rq_fields.slice_p != NULL && http_field_find(&seen, "origin", 6, NULL, origin);
 }
 
 /* Says who may read the answer.  False: this origin may not, or there is none. */
@@ -94,7 +150,7 @@ static bool cors_origin(struct request *r, const struct conf_cors *cors)
         return true;
     }
     add(r, "Vary", "Origin"); /* whoever asks: a cache must not give this answer to another */
-    if (!http_field_find(&r->req_http, "origin", 6, NULL, &origin) || !cors_allows(cors, origin))
+    if (!cors_field(r, &origin) || !cors_allows(cors, origin))
         return false;
     request_field(r, SLICE_LITERAL("Access-Control-Allow-Origin"), origin);
     if (cors->cors_credentials)

@@ -15,4 +15,9 @@ bool cors_preflight(struct request *r);
 /* Adds to the answer of a request the fields that its route's, or the file's, cors has for its origin. */
 void cors_dress(struct request *r);
 
+#define CORS_LINES_MAX 512u
+/* The same as field lines, where there is no buffer for them; returns their length.  A page whose origin is too long
+ * for it does not get to see the answer. */
+size_t cors_lines(const struct request *r, char text[CORS_LINES_MAX]);
+
 #endif

@@ -33,6 +33,9 @@
  *
  * Expect.  Passed over in HTTP/1.0; in 1.1 any member but 100-continue is a 417.  An empty list expects nothing.
  *
+ * Content-Encoding.  No coding is undone: a route that takes a body and has not the field as a parameter answers 415
+ * (9110 15.5.16), rather than to take the coded octets for the content.  `identity` and empty members pass.
+ *
  * Others.  A second Content-Type is a 400, since no reading of it is safe.  Cookie may come in several fields.
  */
 #include "worker/http/authority.h"
@@ -50,6 +53,7 @@
 #define SEEN_CONTINUE 64u
 #define SEEN_EXPECT_OTHER 128u
 #define SEEN_CONDITIONAL 256u /* an answer may depend on it, and the memo does not remember it */
+#define SEEN_CODED 512u       /* likewise */
 
 /* Letters in lower case; no other token octet becomes a letter or '-' by it. */
 #define LOWER16 UINT16_C(0x2020)
@@ -96,6 +100,7 @@ static enum http_parse_state field_length(struct http_parser *p, struct http_req
 static enum http_parse_state field_coding(struct http_parser *p, struct http_request *rq, struct slice v) APART;
 static void field_connection(struct http_parser *p, struct slice v) APART;
 static void field_expect(struct http_parser *p, struct slice v) APART;
+static void field_content_coding(struct http_parser *p, struct http_request *rq, struct slice v) APART;
 static inline enum http_parse_state complete(struct http_parser *p, struct http_request *rq, const char *base);
 static bool list_next(struct slice *list, struct slice *member);
 
@@ -167,8 +172,10 @@ enum http_parse_state http_parse(struct http_parser *p, struct http_request *rq,
         uint32_t end = scan_next(&scan, base, from, len);
         if (UNLIKELY((uint64_t)end + 2 > end_max || n >= n_max || octet_load16(base + end) != octet_load16("\r\n"))) {
             enum line_end what = line_end_odd(p, base, line, end, len, n < n_max, limits);
-            if (what == LINE_END_BAD)
+            if (what == LINE_END_BAD) {
+                p->parser_line = line;
                 return HTTP_PARSE_ERROR;
+            }
             if (what == LINE_END_LATER) {
                 from = end;
                 break;
@@ -183,14 +190,23 @@ enum http_parse_state http_parse(struct http_parser *p, struct http_request *rq,
         }
         scan_drop(&scan);
         n++;
-        if (UNLIKELY(field(p, rq, base, line, end, len) == HTTP_PARSE_ERROR))
+        if (UNLIKELY(field(p, rq, base, line, end, len) == HTTP_PARSE_ERROR)) {
+            p->parser_line = line;
             return HTTP_PARSE_ERROR;
+        }
         line = from = end + 2;
     }
     p->parser_line = line;
     p->parser_scan = from;
     rq->rq_fields_n = (uint16_t)n;
     return HTTP_PARSE_FIELDS;
+}
+
+struct slice http_parser_fields(const struct http_parser *p, const char *base)
+{
+    if (p->parser_fields_at == 0)
+        return (struct slice){0};
+    return (struct slice){base + p->parser_fields_at, p->parser_line - p->parser_fields_at};
 }
 
 /* What is not simply the end of one more field line. */
@@ -227,7 +243,7 @@ static inline void request_clear(struct http_request *rq)
     rq->rq_method = METHOD_UNKNOWN;
     rq->rq_minor = 0;
     rq->rq_has_length = rq->rq_chunked = rq->rq_keep_alive = rq->rq_expect_continue = false;
-    rq->rq_cookies_more = rq->rq_length_due = rq->rq_path_escaped = rq->rq_conditional = false;
+    rq->rq_cookies_more = rq->rq_length_due = rq->rq_path_escaped = rq->rq_conditional = rq->rq_coded = false;
 }
 
 /* The offset of the first control octet from `from` on that was not returned before, or len.  `from` is behind the
@@ -495,6 +511,11 @@ static enum http_parse_state field(struct http_parser *p, struct http_request *r
             (octet_load64(name + 6) | LOWER64) == octet_load64("t-length"))
             return field_length(p, rq, octet_trim(value, line_end));
         break;
+    case 16:
+        if ((octet_load64(name) | LOWER64) == octet_load64("content-") &&
+            (octet_load64(name + 8) | LOWER64) == octet_load64("encoding"))
+            field_content_coding(p, rq, octet_trim(value, line_end));
+        break;
     case 17:
         if ((octet_load64(name) | LOWER64) == octet_load64("transfer") &&
             (octet_load64(name + 8) | LOWER64) == octet_load64("-encodin") && (name[16] | 0x20) == 'g')
@@ -589,6 +610,17 @@ static void field_expect(struct http_parser *p, struct slice v)
     while (list_next(&v, &member))
         if (member.slice_len != 0)
             p->parser_seen |= octet_lower_eq(member, "100-continue", 12) ? SEEN_CONTINUE : SEEN_EXPECT_OTHER;
+}
+
+static void field_content_coding(struct http_parser *p, struct http_request *rq, struct slice v)
+{
+    struct slice member;
+
+    while (list_next(&v, &member))
+        if (member.slice_len != 0 && !octet_lower_eq(member, "identity", 8)) {
+            p->parser_seen |= SEEN_CODED;
+            rq->rq_coded = true;
+        }
 }
 
 /* The empty line is at parser_line.  What no single field can tell. */

@@ -37,6 +37,7 @@ struct http_request {
     bool rq_path_escaped;    /* there is a '%' in rq_path */
     bool rq_cookies_more;    /* there are Cookie fields behind rq_cookie: http_field_find finds them */
     bool rq_conditional;     /* there is If-None-Match */
+    bool rq_coded;           /* Content-Encoding names a coding other than identity */
     bool rq_length_due;      /* a POST, PUT or PATCH with neither length nor chunked: it has no body, and a route that
                                 insists on one answers 411 (RFC 9110 15.5.12) */
 };
@@ -53,10 +54,10 @@ enum http_parse_error { /* why; the connection maps it to a counter */
 /* The head's parser: fed as octets come, never looks at an octet twice but to find the line end.  No
  * allocation, no state outside; zeroed by http_parser_init for each request. */
 struct http_parser {
-    uint32_t parser_line;          /* offset where the line being read begins */
+    uint32_t parser_line;          /* offset where the line being read begins, or the one that was refused */
     uint32_t parser_scan;          /* offset up to which there is no line end and no control octet */
     uint32_t parser_head;          /* when complete: octets of the head, the empty line included */
-    uint32_t parser_fields_at;     /* offset of the first field line */
+    uint32_t parser_fields_at;     /* offset of the first field line; 0: the request line is not through */
     uint16_t parser_status;        /* on error: 400, 414, 417, 421, 431, 501, 505 */
     uint8_t parser_state;          /* enum http_parse_state */
     uint8_t parser_error;          /* enum http_parse_error */
@@ -74,6 +75,10 @@ void http_parser_init(struct http_parser *p);
  * and count towards the request line's limit. */
 enum http_parse_state http_parse(struct http_parser *p, struct http_request *rq, const char *base, uint32_t len,
                                  const struct conf_limits *limits) MUSTCHECK;
+
+/* Of a head that starts at base[0] and is not complete, or was refused: the field lines that were read and found
+ * well-formed, as rq_fields is of others.  slice_p NULL: not even its request line was. */
+struct slice http_parser_fields(const struct http_parser *p, const char *base);
 
 /* All slices of rq that are set so far move by (to - from).  Fine at any time after the first http_parse. */
 void http_request_rebase(struct http_request *rq, const char *from, const char *to);

@@ -9,7 +9,6 @@
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define OUT_HIGH 262144u /* unsent octets above which no further request of the connection is begun */
 
 static bool conn_hold(const struct conn *c);
 static bool is_safe(const struct request *r);
@@ -26,6 +25,7 @@ static void conn_no_buffers(struct conn *c);
 static void request_run(struct conn *c, struct request *r);
 static enum handler_result request_find(struct conn *c, struct request *r) __attribute__((noinline));
 static inline enum handler_result request_handle(struct request *r, int route, const struct slice *args);
+static inline void request_ran(struct conn *c, struct request *r, enum handler_result result);
 static inline void request_start(struct conn *c, struct request *r, int route, const struct slice *argument);
 static inline bool request_fixed(struct conn *c, struct request *r, const struct server_route *route);
 
@@ -120,9 +120,10 @@ void conn_serve(struct conn *c)
             break;
         if (r->req_state != REQUEST_HELD && !body_collect(c, r))
             break;
-        if (c->conn_requests_n > 0 && !is_safe(r)) {
-            r->req_state =
-                REQUEST_HELD; /* what it does must not overtake those before it (RFC 9110 9.2.2, RFC 9112 9.3.2) */
+        /* What it does must not overtake those before it (RFC 9110 9.2.2, RFC 9112 9.3.2); bodies of many safe requests
+         * would be much to keep at the same time. */
+        if (c->conn_requests_n > 0 && (!is_safe(r) || r->req_body_buf != NULL)) {
+            r->req_state = REQUEST_HELD;
             c->conn_held = true;
             break;
         }
@@ -146,8 +147,9 @@ static bool conn_hold(const struct conn *c)
     const struct request *first = TAILQ_FIRST(&c->conn_requests);
 
     if (first == NULL)
-        return c->conn_out.out_bytes > OUT_HIGH;
-    return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > OUT_HIGH || !is_safe(first);
+        return c->conn_out.out_bytes > SERVER_OUT_HIGH;
+    return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > SERVER_OUT_HIGH || c->conn_serial ||
+           !is_safe(first);
 }
 
 static bool is_safe(const struct request *r)
@@ -410,7 +412,7 @@ static bool head_room(struct conn *c)
 static void conn_no_buffers(struct conn *c)
 {
     server_count(c->conn_server, STAT_shed_buffers, 1);
-    conn_emergency(c);
+    conn_emergency(c, c->conn_reading);
 }
 
 /* Runs a complete request. */
@@ -436,7 +438,8 @@ static inline void request_start(struct conn *c, struct request *r, int route, c
     struct server *s = c->conn_server;
 
     server_count(s, STAT_http_requests, 1);
-    if (c->conn_requests_n > 0)
+    r->req_behind = c->conn_requests_n > 0;
+    if (r->req_behind)
         server_count(s, STAT_http_pipelined, 1);
     r->req_continue = false;
     r->req_state = REQUEST_RUNNING;
@@ -444,9 +447,27 @@ static inline void request_start(struct conn *c, struct request *r, int route, c
     c->conn_requests_n++;
     if (r->req_close)
         c->conn_closing = true;
-    switch (UNLIKELY(s->server_careful) ? request_careful(c, r, route, argument)
-            : route >= 0                ? request_handle(r, route, argument)
-                                        : request_find(c, r)) {
+    request_ran(c, r,
+                UNLIKELY(s->server_careful) ? request_careful(c, r, route, argument)
+                : route >= 0                ? request_handle(r, route, argument)
+                                            : request_find(c, r));
+}
+
+void conn_resume(struct conn *c)
+{
+    struct request *r = TAILQ_FIRST(&c->conn_requests);
+
+    if (r == NULL || r->req_state != REQUEST_DEFERRED)
+        return;
+    r->req_behind = false;
+    r->req_state = REQUEST_RUNNING;
+    request_ran(c, r, request_find(c, r));
+}
+
+/* What its handler has made of it. */
+static inline void request_ran(struct conn *c, struct request *r, enum handler_result result)
+{
+    switch (result) {
     case HANDLER_SUSPEND:
         r->req_state = REQUEST_SUSPENDED;
         return;
@@ -454,6 +475,10 @@ static inline void request_start(struct conn *c, struct request *r, int route, c
         r->req_close = true;
         break;
     case HANDLER_DONE:
+        if (UNLIKELY(r->req_out.out_error == OUT_SHARE)) {
+            request_defer(r);
+            return;
+        }
         break;
     }
     r->req_state = REQUEST_ANSWERED;
@@ -548,5 +573,9 @@ static inline enum handler_result request_handle(struct request *r, int route, c
     r->req_route = found;
     r->req_status = (uint16_t)found->route_conf->route_status;
     r->req_args = args;
+    if (UNLIKELY(r->req_behind) && found->route_large && found->route_once) {
+        r->req_out.out_error = OUT_SHARE; /* it cannot be known beforehand, nor asked for again: it has to wait */
+        return HANDLER_DONE;
+    }
     return found->route_handler->handler_request(r, found->route_state);
 }

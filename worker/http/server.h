@@ -56,13 +56,14 @@ struct conn {
         };
         uint64_t conn_unusual;
     };
-    bool conn_readable;  /* the socket may hold more (edge-triggered) */
-    bool conn_writable;  /* the socket may take more */
-    bool conn_dirty;     /* on the server's queue of connections to flush */
-    bool conn_big_reads; /* the last buffer was filled: take a larger one next */
-    bool conn_timed : 1; /* conn_read_deadline_ms is that of the head or body that is coming now */
-    bool conn_kept : 1;  /* somebody still looks at it: closing it does not free it */
-    uint8_t conn_shed;   /* enum conn_shed */
+    bool conn_readable;   /* the socket may hold more (edge-triggered) */
+    bool conn_writable;   /* the socket may take more */
+    bool conn_dirty;      /* on the server's queue of connections to flush */
+    bool conn_big_reads;  /* the last buffer was filled: take a larger one next */
+    bool conn_timed : 1;  /* conn_read_deadline_ms is that of the head or body that is coming now */
+    bool conn_kept : 1;   /* somebody still looks at it: closing it does not free it */
+    bool conn_serial : 1; /* it asks for answers too large to wait for each other: its requests run one by one */
+    uint8_t conn_shed;    /* enum conn_shed */
     uint16_t conn_requests_n;
     uint32_t conn_deadline_ms; /* server_now_ms at which its list's time is over (wraps) */
     uint32_t conn_read_deadline_ms;
@@ -90,6 +91,8 @@ struct server_route {
     const struct handler *route_handler;
     void *route_state;
     int route_index;       /* into the ROUTE counters; -1: not counted (admin) */
+    bool route_once;       /* its requests may do something: none is run a second time */
+    bool route_large;      /* has had an answer larger than server_share */
     uint16_t route_status; /* of its usual answer; 0 where that has no head made ready */
     /* The head of its usual answer up to Content-Length's digits, ready made; the date in it is kept fresh. */
     char *route_head, *route_date;
@@ -103,6 +106,7 @@ struct server_route {
 #define SERVER_MAGIC 0x5e40e45eu
 #define SERVER_LISTENERS_MAX 64u
 #define SERVER_PIPELINE_MAX 64u /* requests of one connection in progress at the same time */
+#define SERVER_OUT_HIGH 262144u /* unsent octets above which no further request of a connection is begun */
 
 struct listener {
     int listener_fd;
@@ -127,6 +131,7 @@ struct server {
     uint32_t server_idle_ms;
     uint32_t server_body_ms, server_body_looks, server_body_least; /* octets that must come between two looks */
     struct buffers *server_buffers;
+    size_t server_share; /* octets of an answer that waits for others of its connection: see request_limit */
     struct slab *server_conns, *server_requests, *server_stubs;
     struct clients *server_clients; /* NULL: not limited */
     struct access *server_access;   /* NULL: not logged */
@@ -135,6 +140,7 @@ struct server {
     /* The answer where there is no buffer for one. */
     char server_emergency[1024], *server_emergency_date;
     size_t server_emergency_len, server_emergency_body; /* octets: all of it, its body */
+    size_t server_emergency_cors[2];                    /* where the fields of cors begin and end in it */
     unsigned server_conns_max;                          /* `connections`; a few more are kept to shed politely: */
     unsigned server_conns_all;
     struct router *server_router;
@@ -214,6 +220,13 @@ void request_abandon(struct request *r);
 enum handler_result request_dispatch(struct conn *c, struct request *r, int route, const struct slice *argument);
 /* Parses what conn_buf holds and runs the requests in it. */
 void conn_serve(struct conn *c);
+/* Runs the first request of the connection if it was deferred (REQUEST_DEFERRED); all answers before it are sent. */
+void conn_resume(struct conn *c);
+/* Whether the request's answer is the next to be sent. */
+static inline bool conn_has_turn(const struct conn *c, const struct request *r)
+{
+    return r == TAILQ_FIRST(&c->conn_requests) && c->conn_out.out_bytes <= SERVER_OUT_HIGH;
+}
 /* Whether a connection that is held (conn_held) still has to wait for the answers before it. */
 bool conn_waits(const struct conn *c);
 /* Makes room to read into: false when there is no buffer to be had, or none is wanted now. */
@@ -226,8 +239,8 @@ void conn_refuse(struct conn *c, unsigned status, const char *why);
 /* answer.c: moves answered requests, in order, to the output. */
 void conn_answer(struct conn *c);
 /* There is no buffer to answer with: sends a ready-made 503 straight to the socket where that keeps the order, and
- * closes. */
-void conn_emergency(struct conn *c);
+ * closes.  r: the request that it is for, as far as that is known; may be NULL. */
+void conn_emergency(struct conn *c, const struct request *r);
 
 static inline void server_count(const struct server *s, enum stat_worker stat, uint64_t n)
 {

@@ -18,7 +18,9 @@
 
 #define LINGER_MS 2000u
 #define BODY_LOOK_MS 5000u /* a body is looked at about as often */
-#define ETAG_LEAST 128u    /* octets of a body below which telling that it has not changed saves nothing */
+#define SHARE_MOST 65536u  /* octets of one answer that waits for others, with enough memory for many such clients */
+#define SHARE_LEAST 4096u
+#define ETAG_LEAST 128u /* octets of a body below which telling that it has not changed saves nothing */
 
 static int server_extras(struct server *s, const struct server_config *config);
 static void server_emergency(struct server *s);
@@ -42,6 +44,11 @@ int server_init(struct server *s, const struct server_config *config, char why[2
     s->server_limits = config->config_conf->conf_limits;
     s->server_shed = config->config_conf->conf_shed;
     s->server_buffers = config->config_buffers;
+    s->server_share = buffers_total(s->server_buffers) / 1024;
+    if (s->server_share > SHARE_MOST)
+        s->server_share = SHARE_MOST;
+    if (s->server_share < SHARE_LEAST)
+        s->server_share = SHARE_LEAST;
     s->server_conns_max = config->config_connections;
     s->server_conns_all = config->config_connections + config->config_spare;
     s->server_reserve_fd = -1;
@@ -133,8 +140,10 @@ static void server_emergency(struct server *s)
     s->server_emergency_body = respond.respond_length = strlen(body);
     (void)respond_template(head, &respond, &date);
     at += respond_head(at, &respond);
+    s->server_emergency_cors[0] = (size_t)(at - s->server_emergency);
     if (cors != NULL)
         at = stpcpy(at, cors->cors_any ? "Access-Control-Allow-Origin: *\r\n" : "Vary: Origin\r\n");
+    s->server_emergency_cors[1] = (size_t)(at - s->server_emergency);
     at = stpcpy(stpcpy(at, "\r\n"), body);
     s->server_emergency_len = (size_t)(at - s->server_emergency);
     AN(s->server_emergency_len < sizeof(s->server_emergency));
@@ -221,6 +230,9 @@ static int route_init(struct server *s, const struct server_config *config, unsi
     else
         route->route_handler = conf->route_handler == HANDLER_SQL ? &handler_sql : &handler_text;
     AN(route->route_handler->handler_abi == HANDLER_ABI);
+    route->route_once =
+        route->route_handler != &handler_text &&
+        !(route->route_handler == &handler_sql && config->config_conf->conf_pools[conf->route_pool].pool_read_only);
     if (conf->route_content_type != NULL)
         respond.respond_type = (struct slice){conf->route_content_type, strlen(conf->route_content_type)};
     if (route->route_handler->handler_new(&setup, &route->route_state, why) != 0)

@@ -236,6 +236,6 @@ static bool over_limit(struct out *o, size_t n)
 {
     if (o->out_limit == 0 || o->out_bytes + n <= o->out_limit)
         return false;
-    o->out_error = OUT_LIMIT;
+    o->out_error = o->out_shared ? OUT_SHARE : OUT_LIMIT;
     return true;
 }

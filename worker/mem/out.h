@@ -18,7 +18,8 @@
 enum out_error {
     OUT_OK = 0,
     OUT_NO_BUFFERS, /* the worker's buffer budget is spent */
-    OUT_LIMIT       /* more than out_limit octets */
+    OUT_LIMIT,      /* more than out_limit octets */
+    OUT_SHARE       /* the same, where out_limit was a share of what it may be at another time (out_shared) */
 };
 
 struct out {
@@ -27,6 +28,7 @@ struct out {
     size_t out_bytes;                /* octets waiting in the chain */
     size_t out_limit;                /* 0: none */
     enum out_error out_error;
+    bool out_shared; /* see OUT_SHARE; set with out_limit */
 };
 
 /* The most that out_reserve can promise in one piece. */

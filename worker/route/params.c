@@ -23,6 +23,7 @@ struct params {
     const struct conf_route *params_route;
     struct slice *params_names; /* by index */
     bool params_paths_only;
+    bool params_uncoded;       /* takes a body, and does not ask how it is coded */
     struct list params_direct; /* path, conn.ip, body: nothing is looked for */
     struct list params_query, params_headers, params_cookies, params_fields;
     struct json_member
@@ -55,6 +56,7 @@ static struct slice trim(const char *p, const char *end);
 static int refuse(struct params_error *error, unsigned status, const struct conf_param *param, const char *why);
 
 static const char why_twice[] = "is given more than once";
+static const char why_coded[] = "is coded (Content-Encoding), and no coding is undone here";
 static const char why_type[] =
     "is of a type that is not accepted here: application/json or application/x-www-form-urlencoded, in UTF-8";
 
@@ -67,6 +69,14 @@ struct params *params_new(const struct conf_route *route)
         return NULL;
     p->magic = PARAMS_MAGIC;
     p->params_paths_only = true;
+    for (i = 0; i < n; i++)
+        if (route->route_params[i].param_source == SOURCE_BODY ||
+            route->route_params[i].param_source == SOURCE_BODY_FIELD)
+            p->params_uncoded = true;
+    for (i = 0; i < n; i++)
+        if (route->route_params[i].param_source == SOURCE_HEADER &&
+            strcmp(route->route_params[i].param_name, "content-encoding") == 0)
+            p->params_uncoded = false;
     p->params_route = route;
     p->params_names = calloc(n + 1, sizeof(*p->params_names));
     p->params_members = calloc(n + 1, sizeof(*p->params_members));
@@ -146,6 +156,8 @@ int params_find(const struct params *p, const struct http_request *rq, const str
         }
         return 0;
     }
+    if (__builtin_expect(rq->rq_coded && p->params_uncoded && rq->rq_body.slice_len > 0, 0))
+        return refuse(error, 415, NULL, why_coded);
     for (i = 0; i < n; i++)
         values[i] = (struct param_value){0};
     if (p->params_direct.list_n > 0 && find_direct(p, rq, args, peer, values, error) != 0)
