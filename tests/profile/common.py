@@ -172,12 +172,13 @@ class History:
 
 
 class Verdict:
-    """Collects figures with their limits, and keeps them; the last line is `N passed, N failed`."""
+    """Collects figures with their limits, and keeps them; the last line is `N passed, N failed`.  With as_json what is said
+    goes to stderr, and stdout is for the results."""
 
-    def __init__(self, harness, out=sys.stdout):
+    def __init__(self, harness, as_json=False):
         self.passed = self.failed = 0
         self.history = History(harness)
-        self.out = out
+        self.as_json, self.out = as_json, sys.stderr if as_json else sys.stdout
 
     def at_most(self, what, figure, limit, unit=""):
         last = self.history.add(what, figure, limit=limit)
@@ -192,7 +193,10 @@ class Verdict:
         self.failed += not good
         print("%s %s" % ("ok  " if good else "FAIL", text), file=self.out, flush=True)
 
-    def end(self):
+    def end(self, results=()):
+        if self.as_json:
+            json.dump(results, sys.stdout, indent=2)
+            print(flush=True)
         print("%d passed, %d failed" % (self.passed, self.failed), file=self.out, flush=True)
         return 1 if self.failed else 0
 
