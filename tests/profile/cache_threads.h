@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Each writer stores that many answers, while readers look for them; prints what it saw.  True: nobody ever found an
- * answer that is not whole, not the key's, or too old; and some were found. */
+/* Each writer stores at least that many answers, while readers look for them; prints what it saw.  True: nobody ever
+ * found an answer that is not whole, not the key's, or too old; and some were found. */
 bool cache_threads_hold(uint64_t turns);
 
 #endif
