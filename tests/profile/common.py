@@ -25,13 +25,15 @@ for each in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(each, end)
 
 # Few connections and slots, so that `concurrent` has more clients than these can serve: 8 in flight, 64 wait, others are shed.
+# Patient, so that a machine that is busy with other things makes no sheds.
 CONF = r"""
 workers = 1;
 connections = %(connections)d;
 limits = { response_bytes = 4194304; };
 pools = (
-  { name = "read"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; queue = 64; read_only = true; },
-  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; }
+  { name = "read"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; queue = 64; read_only = true;
+    queue_timeout_ms = 30000; statement_timeout_ms = 60000; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; queue_timeout_ms = 30000; statement_timeout_ms = 60000; }
 );
 routes = (
   { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
