@@ -41,8 +41,8 @@ static void budget_print(const struct segment *s)
                view_total(s, STAT_memory_buffers_total), view_total(s, STAT_memory_cache),
                view_total(s, STAT_memory_buffers_used), view_total(s, STAT_memory_buffers_peak));
     table_print(&t, stdout);
-    printf(
-        "\nBUFFERS is a limit, USED is of the buffers; the server's peak is that of the worker with the highest.\n\n");
+    printf("\nBUFFERS and CACHE are limits, USED is of the buffers; the server's peak is that of the worker with the "
+           "highest.\n\n");
     budget_each(s, "connections", STAT_memory_connections, STAT_memory_connection);
     budget_each(s, "requests", STAT_memory_requests, STAT_memory_request);
     for (i = 0; i < view_pools(s); i++)

@@ -25,11 +25,12 @@ for each in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(each, end)
 
 # Few connections and slots, so that `concurrent` has more clients than these can serve: 8 in flight, 64 wait, others are shed.
-# Patient, so that a machine that is busy with other things makes no sheds.
+# /saved/7 is nearly always in the cache, while all of /saved/# do not fit there.  Patient, so that a machine that is busy with other things makes no sheds.
 CONF = r"""
 workers = 1;
 connections = %(connections)d;
 limits = { response_bytes = 4194304; };
+memory = { cache_mb = 1; };
 pools = (
   { name = "read"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; queue = 64; read_only = true;
     queue_timeout_ms = 30000; statement_timeout_ms = 60000; },
@@ -43,6 +44,8 @@ routes = (
   { method = "GET"; path = "/items";
     sql = "SELECT id, name, price, tags FROM items WHERE category = $1 ORDER BY id LIMIT $2";
     params = [ "query.category=books", "query.limit=10" ]; result = "rows"; wrap = "items"; },
+  { method = "GET"; path = "/saved/{id}"; sql = "SELECT id, name, price FROM items WHERE id = $1"; params = [ "path.id" ]; result = "row";
+    cache_ms = 86400000; },
   { method = "POST"; path = "/items"; status = 201;
     sql = "INSERT INTO items (id, name, price) VALUES ($1, $2, $3) RETURNING id, name, price";
     params = [ "body.id", "body.name", "body.price" ]; result = "row"; },
@@ -56,7 +59,7 @@ routes = (
   { method = "POST"; path = "/length"; sql = "SELECT length($1::text)"; pool = "read"; params = [ "body" ]; result = "value"; }
 );
 """
-ROW, TEXT = "/items/#", "/pipeline"
+ROW, TEXT, KEPT = "/items/#", "/pipeline", "/saved/7"
 ROWS_IN_TABLE = 1000
 
 
@@ -81,13 +84,25 @@ def build(folder):
             os.environ["VANILLA_BIN"] = before
 
 
+def finish(command, **more):
+    """Runs a command to its end -> (exit code, what it said).  Interrupted, it is asked to end and waited for, so that it ends
+    what it has started: make its compilers, pytest its servers."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more) as process:
+        try:
+            said, _ = process.communicate()
+        except BaseException:
+            process.terminate()
+            process.communicate()
+            raise
+    return process.returncode, said.decode(errors="replace")
+
+
 def make(*arguments):
     """Builds something; quiet unless it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VANILLA_BIN")}
-    done = subprocess.run(["make", "--no-print-directory", "-j2", *arguments], cwd=TOP, env=environment,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode != 0:
-        sys.exit(done.stdout.decode(errors="replace")[-4000:])
+    code, said = finish(["make", "--no-print-directory", "-j2", *arguments], cwd=TOP, env=environment)
+    if code != 0:
+        sys.exit(said[-4000:])
 
 
 def server(cluster, connections=8192, **more):

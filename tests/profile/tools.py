@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from common import TOP, Verdict, build, built, database, make, server, temporary_folder
+from common import TOP, Verdict, build, built, database, finish, make, server, temporary_folder
 from shapes import SHAPES, named
 
 # The end-to-end tests that walk over all routes and do not depend on how long things take.
@@ -39,12 +39,10 @@ def valgrind(verdict, requests):
                     running.start(timeout=120)
                     shape.run(running, cluster, requests)
                     verdict.holds("%s: the server ends well" % shape.name, running.stop(timeout=120) == 0)
-        done = subprocess.run(["/usr/bin/python3", "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not counters_count", *ROUTES], cwd=TOP,
-                              env=dict(os.environ, VANILLA_WRAPPER=" ".join(memcheck(folder))), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        said = done.stdout.decode(errors="replace")
+        code, said = finish(["/usr/bin/python3", "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not counters_count", *ROUTES],
+                            cwd=TOP, env=dict(os.environ, VANILLA_WRAPPER=" ".join(memcheck(folder))))
         print("\n".join(said.splitlines()[-15:]))
-        verdict.holds("the end-to-end tests of the routes pass", done.returncode == 0)
+        verdict.holds("the end-to-end tests of the routes pass", code == 0)
         logs = [read(path) for path in sorted(glob.glob(folder + "/*"))]
         bad = [log for log in logs if "ERROR SUMMARY: 0 errors" not in log]
         for log in bad[:3]:
@@ -58,16 +56,14 @@ def helgrind(verdict, _requests):
     """The protocols with threads; a worker itself has only one.  Fair, or one thread would be through before another begins.
     What it shall not look at is shared memory, as the program says (hidden.h); its own rules, which hide whatever happens in
     libc, are off."""
-    done = subprocess.run(["valgrind", "--tool=helgrind", "-v", "--fair-sched=yes", "--read-inline-info=yes", "--error-exitcode=99",
-                           "--default-suppressions=no", built("counters_threads"), "1000"],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    said = done.stdout.decode(errors="replace")
-    if done.returncode != 0:
+    code, said = finish(["valgrind", "--tool=helgrind", "-v", "--fair-sched=yes", "--read-inline-info=yes", "--error-exitcode=99",
+                         "--default-suppressions=no", built("counters_threads"), "1000"])
+    if code != 0:
         print(said[:6000])
     hidden = re.search(r"ERROR SUMMARY: .*suppressed: (\d+)", said)
     print("\n".join(line for line in said.splitlines() if re.match(r"ok  |FAIL|\d+ passed|.*ERROR SUMMARY", line)))
-    verdict.holds("helgrind: exit code %d, %s accesses hidden by its own rules" % (done.returncode, hidden.group(1) if hidden else "?"),
-                  done.returncode == 0 and hidden and hidden.group(1) == "0")
+    verdict.holds("helgrind: exit code %d, %s accesses hidden by its own rules" % (code, hidden.group(1) if hidden else "?"),
+                  code == 0 and hidden and hidden.group(1) == "0")
 
 
 def massif(verdict, requests):
