@@ -201,7 +201,8 @@ connections messages stability: profile-memory
 endif
 
 # Other people's tools, with the recipe for each: tests/profile/README.md has their caveats.
-$(B)/counters_threads: $(B)/obj/tests/profile/counters_threads.o $(call objects,$(SHARED))
+# cache_threads.c includes the cache, whose steps it takes one by one.
+$(B)/counters_threads: $(call objects,tests/profile/counters_threads.c tests/profile/cache_threads.c $(filter-out shm/cache.c,$(SHARED)))
 	$(Q)$(CC) $(CFLAGS) $(NOLTO) $(LDFLAGS) -o $@ $^ -pthread
 asan:
 	$(Q)$(MAKE) --no-print-directory ASAN=1 UBSAN=1 all

@@ -61,13 +61,13 @@ static void check_memory(const struct reader *rd, const config_setting_t *root, 
     unsigned long long one = (unsigned long long)conf->conf_limits.limit_request_line +
                              conf->conf_limits.limit_header_bytes + conf->conf_limits.limit_body_bytes +
                              conf->conf_limits.limit_response_bytes;
-    unsigned long long all = (unsigned long long)conf->conf_buffers_mb << 20;
+    unsigned long long all = (unsigned long long)conf->conf_memory.memory_buffers_mb << 20;
 
     if (one > all)
         report_warning(rd->reader_report, check_where(root, "memory", "buffers_mb"),
                        "memory.buffers_mb is %u, but one request and its answer may take %llu octets by limits: some "
                        "will be shed that the limits allow",
-                       conf->conf_buffers_mb, one);
+                       conf->conf_memory.memory_buffers_mb, one);
 }
 
 /* Each worker has one connection of each pool at least: with few connections and many workers that is more than asked.

@@ -70,6 +70,14 @@ void conf_free(struct conf **confp)
     *confp = NULL;
 }
 
+size_t conf_cache_bytes(const struct conf *conf)
+{
+    for (unsigned i = 0; i < conf->conf_routes_n; i++)
+        if (conf->conf_routes[i].route_cache_ms > 0)
+            return (size_t)conf->conf_memory.memory_cache_mb << 20;
+    return 0;
+}
+
 const char *conf_method_name(enum conf_method m)
 {
     static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};

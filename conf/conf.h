@@ -33,6 +33,10 @@ struct conf_timeouts { /* milliseconds */
     unsigned timeout_body_rate; /* octets per second; 0: any */
 };
 
+struct conf_memory { /* MiB per worker */
+    unsigned memory_buffers_mb, memory_cache_mb;
+};
+
 struct conf_client { /* per worker and client address; 0: any number */
     unsigned client_connections, client_rate, client_burst;
 };
@@ -122,6 +126,7 @@ struct conf_route {
     const char *route_content_type; /* resolved: application/json, text/plain; charset=utf-8 for raw and text */
     unsigned route_shed_status;     /* resolved: the route's own, else its pool's, else shed.status */
     bool route_share;
+    unsigned route_cache_ms;            /* 0: its answers are not kept */
     const struct conf_cors *route_cors; /* resolved: the route's own, else the file's; NULL: off */
     int route_line;
     /* HANDLER_TEXT */
@@ -152,7 +157,7 @@ struct conf {
     unsigned conf_connections; /* per worker */
     struct conf_limits conf_limits;
     struct conf_timeouts conf_timeouts;
-    unsigned conf_buffers_mb; /* per worker */
+    struct conf_memory conf_memory;
     struct conf_log conf_log;
     struct conf_shed conf_shed;
     struct conf_client conf_client;
@@ -181,6 +186,9 @@ unsigned conf_keep(struct conf *next, const struct conf *running, FILE *out);
 
 /* The share of a pool's total that worker `slot` of `workers` gets: as even as it goes, at least one each. */
 unsigned conf_pool_share(const struct conf_pool *pool, unsigned slot, unsigned workers);
+
+/* Octets of each worker's response cache; 0: no route keeps answers. */
+size_t conf_cache_bytes(const struct conf *conf);
 
 /* "GET" and so on. */
 const char *conf_method_name(enum conf_method m);

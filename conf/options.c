@@ -7,11 +7,6 @@
 #include "conf/fit.h"
 #include "conf/near.h"
 
-/* memory {} is one number, which struct conf holds itself. */
-struct conf_memory {
-    unsigned memory_buffers_mb;
-};
-
 #define AT(type, member) offsetof(struct type, member)
 #define NOWHERE OPTION_NOWHERE
 static const struct option options[] = {

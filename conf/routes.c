@@ -127,7 +127,7 @@ static void route_check_duplicate(struct draft *d)
 
 static void route_read_text(struct draft *d)
 {
-    static const char *const others[] = {"params", "result", "pool", "wrap", "count", "echo", "share"};
+    static const char *const others[] = {"params", "result", "pool", "wrap", "count", "echo", "share", "cache_ms"};
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         route_refuse(d, others[i], "goes with sql only, and this route has text");
@@ -173,7 +173,7 @@ static void route_check_content_type(struct draft *d)
 
 static void route_read_sql(struct draft *d)
 {
-    const config_setting_t *share = route_member(d, "share");
+    const config_setting_t *share = route_member(d, "share"), *cache = route_member(d, "cache_ms");
 
     route_choose_pool(d);
     route_read_params(d);
@@ -184,6 +184,11 @@ static void route_read_sql(struct draft *d)
     if (share != NULL && d->draft_route->route_share && route_member(d, "method") != NULL &&
         d->draft_route->route_method != METHOD_GET)
         report_setting(d->draft_reader->reader_report, share, "share goes with GET only, and this route is %s",
+                       conf_method_name(d->draft_route->route_method));
+    if (cache != NULL && d->draft_route->route_cache_ms > 0 && route_member(d, "method") != NULL &&
+        d->draft_route->route_method != METHOD_GET && d->draft_route->route_method != METHOD_HEAD)
+        report_setting(d->draft_reader->reader_report, cache,
+                       "cache_ms goes with GET and HEAD only, and this route is %s",
                        conf_method_name(d->draft_route->route_method));
 }
 

@@ -8,8 +8,8 @@
 #include "shm/view.h"
 
 static void budget_print(const struct segment *s);
-static void budget_row(struct table *t, uint64_t connections, uint64_t requests, uint64_t buffers, uint64_t used,
-                       uint64_t peak);
+static void budget_row(struct table *t, uint64_t connections, uint64_t requests, uint64_t buffers, uint64_t cache,
+                       uint64_t used, uint64_t peak);
 static void budget_each(const struct segment *s, const char *what, enum stat_worker all, enum stat_worker one);
 static void budget_pool(const struct segment *s, unsigned pool);
 
@@ -20,7 +20,7 @@ enum ctl_exit command_budget(const struct ctl *ctl)
 
 static void budget_print(const struct segment *s)
 {
-    static const char *const headings[] = {"WORKER", ">CONNECTIONS", ">REQUESTS",  ">BUFFERS",
+    static const char *const headings[] = {"WORKER", ">CONNECTIONS", ">REQUESTS",  ">BUFFERS", ">CACHE",
                                            ">SUM",   ">USED NOW",    ">USED PEAK", NULL};
     struct table *t = table_new(headings);
     struct view_worker w;
@@ -33,31 +33,32 @@ static void budget_print(const struct segment *s)
         table_text(t, "%u", i);
         budget_row(
             t, view_worker_counter(s, i, STAT_memory_connections), view_worker_counter(s, i, STAT_memory_requests),
-            view_worker_counter(s, i, STAT_memory_buffers_total), view_worker_counter(s, i, STAT_memory_buffers_used),
-            view_worker_counter(s, i, STAT_memory_buffers_peak));
+            view_worker_counter(s, i, STAT_memory_buffers_total), view_worker_counter(s, i, STAT_memory_cache),
+            view_worker_counter(s, i, STAT_memory_buffers_used), view_worker_counter(s, i, STAT_memory_buffers_peak));
     }
     table_text(t, "server");
     budget_row(t, view_total(s, STAT_memory_connections), view_total(s, STAT_memory_requests),
-               view_total(s, STAT_memory_buffers_total), view_total(s, STAT_memory_buffers_used),
-               view_total(s, STAT_memory_buffers_peak));
+               view_total(s, STAT_memory_buffers_total), view_total(s, STAT_memory_cache),
+               view_total(s, STAT_memory_buffers_used), view_total(s, STAT_memory_buffers_peak));
     table_print(&t, stdout);
-    printf(
-        "\nBUFFERS is a limit, USED is of the buffers; the server's peak is that of the worker with the highest.\n\n");
+    printf("\nBUFFERS and CACHE are limits, USED is of the buffers; the server's peak is that of the worker with the "
+           "highest.\n\n");
     budget_each(s, "connections", STAT_memory_connections, STAT_memory_connection);
     budget_each(s, "requests", STAT_memory_requests, STAT_memory_request);
     for (i = 0; i < view_pools(s); i++)
         budget_pool(s, i);
 }
 
-static void budget_row(struct table *t, uint64_t connections, uint64_t requests, uint64_t buffers, uint64_t used,
-                       uint64_t peak)
+static void budget_row(struct table *t, uint64_t connections, uint64_t requests, uint64_t buffers, uint64_t cache,
+                       uint64_t used, uint64_t peak)
 {
     char text[FORMAT_MAX];
 
     table_text(t, "%s", format_bytes(text, connections));
     table_text(t, "%s", format_bytes(text, requests));
     table_text(t, "%s", format_bytes(text, buffers));
-    table_text(t, "%s", format_bytes(text, connections + requests + buffers));
+    table_text(t, "%s", format_bytes(text, cache));
+    table_text(t, "%s", format_bytes(text, connections + requests + buffers + cache));
     table_text(t, "%s", format_bytes(text, used));
     table_text(t, "%s", format_bytes(text, peak));
 }

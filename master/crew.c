@@ -44,7 +44,11 @@ struct crew *crew_new(const struct crew_plan *plan)
     c->crew_plan = *plan;
     c->crew_slots = calloc(plan->crew_workers, sizeof *c->crew_slots);
     c->crew_inflight = calloc(plan->crew_conf->conf_pools_n + 1, sizeof *c->crew_inflight);
-    if (c->crew_slots == NULL || c->crew_inflight == NULL) {
+    if (conf_cache_bytes(plan->crew_conf) > 0)
+        c->crew_cache = cache_new(plan->crew_workers, conf_cache_bytes(plan->crew_conf));
+    if (c->crew_slots == NULL || c->crew_inflight == NULL ||
+        (conf_cache_bytes(plan->crew_conf) > 0 && c->crew_cache == NULL)) {
+        cache_free(&c->crew_cache);
         free(c->crew_inflight);
         free(c->crew_slots);
         free(c);
@@ -92,6 +96,7 @@ void crew_free(struct crew **cp)
     }
     if (c->crew_plan.crew_listeners != NULL)
         listeners_close(&c->crew_plan.crew_listeners);
+    cache_free(&c->crew_cache);
     free(c->crew_inflight);
     free(c->crew_slots);
     c->magic = 0;
@@ -237,6 +242,7 @@ static void slot_spawn(struct slot *s, bool again)
     const struct crew_plan *p = &s->slot_crew->crew_plan;
     struct spawn_order order = {.order_conf = p->crew_conf,
                                 .order_segment = p->crew_segment,
+                                .order_cache = s->slot_crew->crew_cache,
                                 .order_listeners = p->crew_listeners,
                                 .order_privileges = p->crew_privileges,
                                 .order_slot = s->slot_number,

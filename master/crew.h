@@ -11,6 +11,7 @@
 #include "master/listen.h"
 #include "master/privileges.h"
 #include "master/supervise.h"
+#include "shm/cache.h"
 #include "shm/segment.h"
 
 #define CREW_MAGIC 0xc4e34e01u
@@ -51,10 +52,11 @@ struct crew {
     struct crew_plan crew_plan;
     struct slot *crew_slots; /* crew_workers */
     bool crew_told_ready, crew_told_over;
-    unsigned *crew_inflight; /* each pool's max_inflight as it was set while running; 0: the file's */
+    struct cache *crew_cache; /* NULL: no route keeps answers */
+    unsigned *crew_inflight;  /* each pool's max_inflight as it was set while running; 0: the file's */
 };
 
-/* NULL: out of memory. */
+/* With a response cache where a route wants one.  NULL: out of memory. */
 struct crew *crew_new(const struct crew_plan *plan) MUSTCHECK;
 /* Leaves no process behind: those that still are there are killed. */
 void crew_free(struct crew **cp);

@@ -49,6 +49,7 @@ static int spawn_child(const struct spawn_order *order, int command_fd)
 {
     struct worker_args args = {.args_conf = order->order_conf,
                                .args_segment = order->order_segment,
+                               .args_cache = order->order_cache,
                                .args_slot = order->order_slot,
                                .args_workers = order->order_workers,
                                .args_cpu = order->order_cpu,

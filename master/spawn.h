@@ -7,11 +7,13 @@
 #include "conf/conf.h"
 #include "master/listen.h"
 #include "master/privileges.h"
+#include "shm/cache.h"
 #include "shm/segment.h"
 
 struct spawn_order {
     const struct conf *order_conf;
     struct segment *order_segment;
+    struct cache *order_cache; /* NULL: none */
     const struct listeners *order_listeners;
     const struct privileges *order_privileges;
     unsigned order_slot, order_workers;

@@ -80,6 +80,8 @@ int worker_run(const struct worker_args *args)
     log_speaker(who);
     segment_attach(args->args_segment, args->args_slot, getpid(), args->args_cpu, args->args_generation);
     segment_worker_state(args->args_segment, args->args_slot, WORKER_STATE_STARTING);
+    if (args->args_cache != NULL)
+        cache_attach(args->args_cache, args->args_slot);
     if (worker_init(&w) != 0) {
         worker_fini(&w);
         return WORKER_EXIT_FATAL;
@@ -159,7 +161,9 @@ static int worker_servers(struct worker *w)
         .config_public = true,
         .config_connections = conf->conf_connections,
         .config_spare = SPARE_CONNECTIONS,
-        .config_buffers = buffers_new((size_t)conf->conf_buffers_mb << 20),
+        .config_cache = args->args_cache,
+        .config_slot = args->args_slot,
+        .config_buffers = buffers_new((size_t)conf->conf_memory.memory_buffers_mb << 20),
     };
     char why[256];
     unsigned i;
@@ -167,7 +171,7 @@ static int worker_servers(struct worker *w)
     w->worker_pools = calloc(conf->conf_pools_n + 1, sizeof(struct pg_pool *));
     w->worker_inflight = calloc(conf->conf_pools_n + 1, sizeof(*w->worker_inflight));
     if (config.config_buffers == NULL || w->worker_pools == NULL || w->worker_inflight == NULL) {
-        log_write(LOG_LEVEL_ERROR, "out of memory for %u MB of buffers", conf->conf_buffers_mb);
+        log_write(LOG_LEVEL_ERROR, "out of memory for %u MB of buffers", conf->conf_memory.memory_buffers_mb);
         return -1;
     }
     for (i = 0; i < conf->conf_pools_n; i++) {
@@ -336,6 +340,7 @@ static void worker_gauges(struct worker *w)
     stat_set(STAT_memory_connections, slab_bytes(s->server_conns) + slab_bytes(s->server_stubs) +
                                           (s->server_clients != NULL ? clients_bytes(s->server_clients) : 0));
     stat_set(STAT_memory_connection, slab_object_size(s->server_conns));
+    stat_set(STAT_memory_cache, w->worker_args->args_cache != NULL ? cache_bytes(w->worker_args->args_cache) : 0);
     stat_set(STAT_memory_requests, slab_bytes(s->server_requests));
     stat_set(STAT_memory_request, slab_object_size(s->server_requests));
     for (i = 0; i < s->server_routes_n; i++)

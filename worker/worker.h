@@ -3,12 +3,14 @@
 #define VANILLA_WORKER_WORKER_H
 
 #include "conf/conf.h"
+#include "shm/cache.h"
 #include "shm/segment.h"
 
 /* All that a worker inherits; the master closes every other descriptor before worker_run. */
 struct worker_args {
     const struct conf *args_conf;
     struct segment *args_segment; /* mapped shared; the worker writes its own block only */
+    struct cache *args_cache;     /* likewise; NULL: no route keeps answers */
     unsigned args_slot;           /* 0 .. args_workers - 1 */
     unsigned args_workers;
     int args_cpu; /* already pinned to it */

@@ -86,12 +86,19 @@ class Cluster:
             os.mkdir(path, 0o700 if name == "data" else 0o755)
             os.chown(path, owner.pw_uid, owner.pw_gid)
         self.data = os.path.join(self.folder, "data")
-        done = subprocess.run([os.path.join(self.bindir, "initdb"), "-D", self.data, "-U", "postgres", "-A", "reject",
-                               "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              env={"PATH": os.defpath, "LC_ALL": "C"}, cwd=self.folder, **self.as_owner)
-        if done.returncode != 0:
-            raise RuntimeError("initdb failed:\n" + done.stdout.decode(errors="replace"))
+        command = [os.path.join(self.bindir, "initdb"), "-D", self.data, "-U", "postgres", "-A", "reject", "-E", "UTF8",
+                   "--no-locale", "--no-sync", "--no-instructions"]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env={"PATH": os.defpath, "LC_ALL": "C"}, cwd=self.folder, start_new_session=True,
+                              preexec_fn=die_with_parent(signal.SIGTERM), **self.as_owner) as initdb:
+            try:
+                said, _ = initdb.communicate()
+            except BaseException:       # it ends the server that it has started; killed, it would leave shared memory
+                initdb.terminate()
+                initdb.communicate()
+                raise
+        if initdb.returncode != 0:
+            raise RuntimeError("initdb failed:\n" + said.decode(errors="replace"))
         self.write("pg_hba.conf", self.hba + "local all postgres peer map=owner\nlocal all all trust\n")
         self.write("pg_ident.conf", "".join("owner %s postgres\n" % n for n in sorted({me.pw_name, owner.pw_name})))
 
@@ -105,7 +112,9 @@ class Cluster:
         settings = {"listen_addresses": "", "unix_socket_directories": self.socket_dir,
                     "max_connections": self.max_connections, "shared_buffers": "64MB", "jit": "off",
                     "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off",
-                    "log_min_messages": "warning", "max_wal_senders": 0, "wal_level": "minimal", "TimeZone": "UTC", **self.settings}
+                    "log_min_messages": "warning", "max_wal_senders": 0, "wal_level": "minimal", "TimeZone": "UTC",
+                    # In the data folder, where it goes with it even after kill -9.
+                    "dynamic_shared_memory_type": "mmap", **self.settings}
         command = [os.path.join(self.bindir, "postgres"), "-D", self.data]
         for name, value in settings.items():
             command += ["-c", "%s=%s" % (name, value)]
@@ -166,9 +175,19 @@ class Cluster:
 
     def remove(self):
         self.stop(immediate=True)
+        self.release()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = None
+
+    def release(self):
+        """One that was killed leaves a few octets of System V shared memory, which its next start would find."""
+        try:
+            with open(os.path.join(self.data, "postmaster.pid"), encoding="ascii") as file:
+                shmid = int(file.read().split("\n")[6].split()[1])
+        except (AttributeError, OSError, IndexError, ValueError):
+            return
+        ctypes.CDLL(None).shmctl(shmid, 0, None)        # IPC_RMID
 
     def sql(self, script, database="app", **variables):
         """Runs a psql script as the superuser; returns what it prints, unaligned."""

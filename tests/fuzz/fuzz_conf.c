@@ -32,7 +32,7 @@ static void check_said(const char *said, size_t n, const char *file, bool taken)
 
 static void check_conf(const struct conf *conf)
 {
-    AN(conf->conf_listen_n > 0 && conf->conf_connections > 0 && conf->conf_buffers_mb > 0);
+    AN(conf->conf_listen_n > 0 && conf->conf_connections > 0 && conf->conf_memory.memory_buffers_mb > 0);
     for (unsigned i = 0; i < conf->conf_listen_n; i++)
         AN(conf->conf_listen[i].listen_sockaddr_len > 0);
     for (unsigned i = 0; i < conf->conf_pools_n; i++)

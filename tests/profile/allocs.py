@@ -14,7 +14,6 @@ live counters are read before and after, and must say the same.
             alloc.steady: making a connection may allocate)
 """
 import argparse
-import json
 import os
 import sys
 
@@ -101,8 +100,7 @@ def judge(verdict, found, limit):
 
 def main():
     wanted = arguments()
-    out = sys.stderr if wanted.json else sys.stdout
-    verdict = Verdict("allocs", out)
+    verdict = Verdict("allocs", wanted.json)
     results = []
     requests = wanted.requests or (20000 if wanted.live else 10000)
     if wanted.short and not wanted.requests:
@@ -111,18 +109,16 @@ def main():
         for shape in named(wanted.shapes):
             found = by_counters(cluster, shape, requests) if wanted.live else by_callgrind(cluster, shape, requests, wanted.keep)
             results.append(found)
-            table(found, out)
+            table(found, verdict.out)
             judge(verdict, found, wanted.max)
     if wanted.json:
         for found in results:
             found.pop("functions", None)
-        json.dump(results, sys.stdout, indent=2)
-        print()
     elif not wanted.live:
         print("\n%-12s %14s %14s" % ("SHAPE", "ALLOCS/REQUEST", "INSTRUCTIONS"))
         for found in results:
             print("%-12s %14s %14d" % (found["shape"], tidy(found["heap"] / found["requests"]), found["instructions"]))
-    return verdict.end()
+    return verdict.end(results)
 
 
 if __name__ == "__main__":

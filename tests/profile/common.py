@@ -25,13 +25,16 @@ for each in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(each, end)
 
 # Few connections and slots, so that `concurrent` has more clients than these can serve: 8 in flight, 64 wait, others are shed.
+# /saved/7 is nearly always in the cache, while all of /saved/# do not fit there.  Patient, so that a machine that is busy with other things makes no sheds.
 CONF = r"""
 workers = 1;
 connections = %(connections)d;
 limits = { response_bytes = 4194304; };
+memory = { cache_mb = 1; };
 pools = (
-  { name = "read"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; queue = 64; read_only = true; },
-  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; }
+  { name = "read"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; queue = 64; read_only = true;
+    queue_timeout_ms = 30000; statement_timeout_ms = 60000; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; queue_timeout_ms = 30000; statement_timeout_ms = 60000; }
 );
 routes = (
   { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
@@ -41,6 +44,8 @@ routes = (
   { method = "GET"; path = "/items";
     sql = "SELECT id, name, price, tags FROM items WHERE category = $1 ORDER BY id LIMIT $2";
     params = [ "query.category=books", "query.limit=10" ]; result = "rows"; wrap = "items"; },
+  { method = "GET"; path = "/saved/{id}"; sql = "SELECT id, name, price FROM items WHERE id = $1"; params = [ "path.id" ]; result = "row";
+    cache_ms = 86400000; },
   { method = "POST"; path = "/items"; status = 201;
     sql = "INSERT INTO items (id, name, price) VALUES ($1, $2, $3) RETURNING id, name, price";
     params = [ "body.id", "body.name", "body.price" ]; result = "row"; },
@@ -54,7 +59,7 @@ routes = (
   { method = "POST"; path = "/length"; sql = "SELECT length($1::text)"; pool = "read"; params = [ "body" ]; result = "value"; }
 );
 """
-ROW, TEXT = "/items/#", "/pipeline"
+ROW, TEXT, KEPT = "/items/#", "/pipeline", "/saved/7"
 ROWS_IN_TABLE = 1000
 
 
@@ -79,13 +84,25 @@ def build(folder):
             os.environ["VANILLA_BIN"] = before
 
 
+def finish(command, **more):
+    """Runs a command to its end -> (exit code, what it said).  Interrupted, it is asked to end and waited for, so that it ends
+    what it has started: make its compilers, pytest its servers."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more) as process:
+        try:
+            said, _ = process.communicate()
+        except BaseException:
+            process.terminate()
+            process.communicate()
+            raise
+    return process.returncode, said.decode(errors="replace")
+
+
 def make(*arguments):
     """Builds something; quiet unless it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VANILLA_BIN")}
-    done = subprocess.run(["make", "--no-print-directory", "-j2", *arguments], cwd=TOP, env=environment,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode != 0:
-        sys.exit(done.stdout.decode(errors="replace")[-4000:])
+    code, said = finish(["make", "--no-print-directory", "-j2", *arguments], cwd=TOP, env=environment)
+    if code != 0:
+        sys.exit(said[-4000:])
 
 
 def server(cluster, connections=8192, **more):
@@ -172,12 +189,13 @@ class History:
 
 
 class Verdict:
-    """Collects figures with their limits, and keeps them; the last line is `N passed, N failed`."""
+    """Collects figures with their limits, and keeps them; the last line is `N passed, N failed`.  With as_json what is said
+    goes to stderr, and stdout is for the results."""
 
-    def __init__(self, harness, out=sys.stdout):
+    def __init__(self, harness, as_json=False):
         self.passed = self.failed = 0
         self.history = History(harness)
-        self.out = out
+        self.as_json, self.out = as_json, sys.stderr if as_json else sys.stdout
 
     def at_most(self, what, figure, limit, unit=""):
         last = self.history.add(what, figure, limit=limit)
@@ -192,7 +210,10 @@ class Verdict:
         self.failed += not good
         print("%s %s" % ("ok  " if good else "FAIL", text), file=self.out, flush=True)
 
-    def end(self):
+    def end(self, results=()):
+        if self.as_json:
+            json.dump(results, sys.stdout, indent=2)
+            print(flush=True)
         print("%d passed, %d failed" % (self.passed, self.failed), file=self.out, flush=True)
         return 1 if self.failed else 0
 

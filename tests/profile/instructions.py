@@ -11,9 +11,9 @@ import shutil
 import sys
 import tempfile
 
-from common import ROW, TEXT, Cluster, Verdict, load, server
+from common import KEPT, ROW, TEXT, Cluster, Verdict, load, server
 
-LIMITS = {TEXT: 1500, ROW: 4500}
+LIMITS = {TEXT: 1500, ROW: 4500, KEPT: 2500}
 
 
 def instructions(cluster, target, requests, keep):

@@ -103,7 +103,7 @@ int main(int argc, char **argv)
         ask(&clients[i]);
     }
     while (answered < wanted) {
-        int ready = epoll_wait(poll_fd, events, 64, 30000);
+        int ready = epoll_wait(poll_fd, events, 64, 120000); /* a busy machine may be slow */
 
         if (ready == 0) {
             errno = ETIMEDOUT;

@@ -9,7 +9,6 @@ messages     small and large bodies both ways: private memory and buffers, befor
 stability    connections come and go for so many minutes: drift, peak, verdict
 """
 import argparse
-import json
 import os
 import socket
 import sys
@@ -258,22 +257,18 @@ def report_stability(cluster, verdict, minutes, results, out, env=None, gate=Tru
 
 def main():
     wanted = arguments()
-    out = sys.stderr if wanted.json else sys.stdout
     counts = [int(count) for count in (wanted.counts or "0,100,1000,10000").split(",")]
     many_descriptors(max(counts) + 500)
-    verdict = Verdict("memory", out)
+    verdict = Verdict("memory", wanted.json)
     results = []
     with database() as cluster:
         if wanted.what in ("connections", "all"):
-            report_connections(cluster, verdict, counts, results, out)
+            report_connections(cluster, verdict, counts, results, verdict.out)
         if wanted.what in ("messages", "all"):
-            report_messages(cluster, verdict, results, out)
+            report_messages(cluster, verdict, results, verdict.out)
         if wanted.what in ("stability", "all"):
-            report_stability(cluster, verdict, wanted.minutes or (0.1 if wanted.short else 2), results, out)
-    if wanted.json:
-        json.dump(results, sys.stdout, indent=2)
-        print()
-    return verdict.end()
+            report_stability(cluster, verdict, wanted.minutes or (0.1 if wanted.short else 2), results, verdict.out)
+    return verdict.end(results)
 
 
 if __name__ == "__main__":

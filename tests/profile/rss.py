@@ -9,7 +9,6 @@ sampled from the first request on, and a line is fitted to the second half: a ju
 leak.  The charts go to build/profile/rss-SHAPE.png too.
 """
 import argparse
-import json
 import math
 import sys
 
@@ -53,9 +52,8 @@ def grow(cluster, folder, shape, requests, steps, cap=CAP, env=None, over="reque
 
 def main():
     wanted = arguments()
-    out = sys.stderr if wanted.json else sys.stdout
     make("NOFREE=1", "build-nofree/vanilla", "build-nofree/vanillactl")
-    verdict = Verdict("rss", out)
+    verdict = Verdict("rss", wanted.json)
     requests = wanted.requests or (8000 if wanted.short else 60000)
     shapes = named(wanted.shapes or ("sequential,concurrent,churn,mixed" if wanted.short else None))
     results = []
@@ -71,23 +69,20 @@ def main():
                 error = math.hypot(nofree.error, normal.error)
                 if not normal.climbs and (above <= error or shape.name == "reconnect"):
                     break
-            print("\n%s: %s\n%s" % (shape.name, shape.meaning, chart(curves)), file=out)
+            print("\n%s: %s\n%s" % (shape.name, shape.meaning, chart(curves)), file=verdict.out)
             for name, growth in curves.items():
-                print("  %-8s %s (resident %d KiB)" % (name, growth, resident[name] // 1024), file=out)
-            print("  allocated: %+.2f +- %.2f bytes per request" % (above, error), file=out)
+                print("  %-8s %s (resident %d KiB)" % (name, growth, resident[name] // 1024), file=verdict.out)
+            print("  allocated: %+.2f +- %.2f bytes per request" % (above, error), file=verdict.out)
             path = picture("rss-" + shape.name, "vanilla, load shape %s" % shape.name, curves)
             if path:
-                print("  " + path, file=out)
+                print("  " + path, file=verdict.out)
             results.append({"shape": shape.name, "normal": normal.slope, "normal_error": normal.error, "nofree": nofree.slope,
                             "difference": above, "difference_error": error, "verdict": normal.verdict,
                             "samples": {name: growth.samples for name, growth in curves.items()}})
             verdict.at_most("%s: bytes leaked per request" % shape.name, round(normal.slope, 2), round(normal.error, 2))
             if shape.name != "reconnect":       # making a connection allocates, and frees
                 verdict.at_most("%s: bytes allocated per request" % shape.name, round(above, 2), round(error, 2))
-    if wanted.json:
-        json.dump(results, sys.stdout, indent=2)
-        print()
-    return verdict.end()
+    return verdict.end(results)
 
 
 if __name__ == "__main__":

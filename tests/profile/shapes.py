@@ -23,6 +23,8 @@ MIXED = """\
 409 POST /items {"id":1,"name":"there already","price":1}
 204 DELETE /items/1#00000
 200 GET /divide/#
+200 GET /saved/7
+200 GET /saved/#
 abort GET /sleep/3
 200 GET /large/20000
 200 POST /length {"a":"#"}

@@ -34,7 +34,7 @@ def pytest(build, *folders):
 
 # name, command, seconds that it may take at most.  Later stages run though an earlier one failed, but for the builds.
 STAGES = [
-    ("build", MAKE + ["all", "profilers"], 600),
+    ("build", MAKE + ["all", "profilers", "build/counters_threads"], 600),
     ("build-sanitized", MAKE + ["ASAN=1", "UBSAN=1", "all"], 900),
     ("build-clang", MAKE + ["CC=clang", "B=build-clang", "all", "load"], 600),
     ("lint", MAKE + ["lint"], 120),
@@ -53,6 +53,7 @@ STAGES = [
     ("profile-plants", ["tests/profile/plants.py", "--short"], 900),
     ("instructions", ["tests/profile/instructions.py", "--short"], 600),
     ("tsan", MAKE + ["tsan"], 300),
+    ("helgrind", ["tests/profile/tools.py", "helgrind"], 300),
 ]
 
 running = None

@@ -128,7 +128,7 @@ static void defaults_hold_where_the_file_says_nothing(void **state)
     assert_int_equal(c->conf_timeouts.timeout_idle_ms, 60000);
     assert_int_equal(c->conf_timeouts.timeout_write_ms, 30000);
     assert_int_equal(c->conf_timeouts.timeout_drain_ms, 30000);
-    assert_int_equal(c->conf_buffers_mb, 64);
+    assert_int_equal(c->conf_memory.memory_buffers_mb, 64);
     assert_int_equal(c->conf_log.log_level, LOG_LEVEL_INFO);
     assert_string_equal(c->conf_log.log_file, "stderr");
     assert_string_equal(c->conf_log.log_access, "off");
@@ -155,6 +155,8 @@ static void defaults_hold_where_the_file_says_nothing(void **state)
     assert_int_equal(c->conf_routes[0].route_shed_status, 503);
     assert_string_equal(c->conf_routes[0].route_content_type, "application/json");
     assert_false(c->conf_routes[0].route_share);
+    assert_int_equal(c->conf_routes[0].route_cache_ms, 0);
+    assert_int_equal(conf_cache_bytes(c), 0); /* though memory.cache_mb is 8 */
     assert_int_equal(c->conf_routes[0].route_line, 2);
     conf_free(&c);
     assert_null(c);
@@ -167,7 +169,7 @@ static void every_value_arrives(void **state)
         "listen = ( { address = \"[::1]:81\"; }, { address = \"unix:/tmp/s\"; } ); admin = { address = \"*:82\"; };\n"
         "limits = { request_line = 1; header_bytes = 2; headers = 3; body_bytes = 4; response_bytes = 5; };\n"
         "timeouts = { header_ms = 1; body_ms = 2; idle_ms = 3; write_ms = 4; drain_ms = 0; };\n"
-        "memory = { buffers_mb = 9; }; shed = { status = 429; retry_after = 6; };\n"
+        "memory = { buffers_mb = 9; cache_mb = 2; }; shed = { status = 429; retry_after = 6; };\n"
         "log = { level = \"debug\"; file = \"/tmp/l\"; access = \"stderr\"; format = \"text\"; };\n"
         "pools = (\n"
         "  { name = \"w\"; conninfo = \"dbname=a\"; connections = 3; max_inflight = 2; sync_batch = 3; batch_us = 4;\n"
@@ -181,7 +183,7 @@ static void every_value_arrives(void **state)
         "             result = \"rows\"; wrap = \"w\"; count = \"n\"; echo = [ \"query.q\", \"conn.ip\" ]; status = "
         "202; },\n"
         "  { method = \"GET\"; path = \"/r\"; sql = \"SELECT $1\"; params = [ \"query.a\" ]; result = \"raw\";\n"
-        "    content_type = \"text/html; charset=\\\"utf-8\\\"\"; share = true; },\n"
+        "    content_type = \"text/html; charset=\\\"utf-8\\\"\"; share = true; cache_ms = 250; },\n"
         "  { method = \"DELETE\"; path = \"/r\"; sql = \"DELETE FROM t\"; result = \"none\"; shed_status = 599; pool = "
         "\"r2\"; },\n"
         "  { method = \"HEAD\"; path = \"/r\"; sql = \"SELECT 1\"; result = \"value\"; },\n"
@@ -210,7 +212,8 @@ static void every_value_arrives(void **state)
     assert_int_equal(c->conf_timeouts.timeout_header_ms, 1);
     assert_int_equal(c->conf_timeouts.timeout_write_ms, 4);
     assert_int_equal(c->conf_timeouts.timeout_drain_ms, 0);
-    assert_int_equal(c->conf_buffers_mb, 9);
+    assert_int_equal(c->conf_memory.memory_buffers_mb, 9);
+    assert_int_equal(conf_cache_bytes(c), 2 << 20);
     assert_int_equal(c->conf_shed.shed_status, 429);
     assert_int_equal(c->conf_shed.shed_retry_after, 6);
     assert_int_equal(c->conf_log.log_level, LOG_LEVEL_DEBUG);
@@ -257,6 +260,7 @@ static void every_value_arrives(void **state)
     assert_int_equal(r[1].route_pool, 1);
     assert_int_equal(r[1].route_shed_status, 500);
     assert_true(r[1].route_share);
+    assert_int_equal(r[1].route_cache_ms, 250);
     assert_string_equal(r[1].route_content_type, "text/html; charset=\"utf-8\"");
     assert_int_equal(r[2].route_pool, 2);
     assert_int_equal(r[2].route_shed_status, 599);
@@ -550,9 +554,9 @@ static void routes(void **state)
          "\"\"; } );",
          {"3: GET /a/{c}|line 2|/a/{b}"}},
         {"routes = ( { method = \"GET\"; path = \"/\"; text = \"\";\nparams = [];\nresult = \"row\";\npool = "
-         "\"p\";\nwrap = \"w\"; } );",
+         "\"p\";\nwrap = \"w\";\ncache_ms = 5; } );",
          {"2: params goes with sql only", "3: result goes with sql only", "4: pool goes with sql only",
-          "5: wrap goes with sql only"}},
+          "5: wrap goes with sql only", "6: cache_ms goes with sql only"}},
         {"routes = ( { method = \"GET\"; path = \"/\"; text = \"x\"; status = 204; } );",
          {"1: status 204 has no body"}},
         {ROUTE("status = 204;"), {"3: status 204 has no body"}},
@@ -574,6 +578,8 @@ static void routes(void **state)
          "\"header.a\" ];\n echo = [ \"query.w\", \"header.a\", \"header.a\" ]; } );",
          {"4: echo puts \"w\"", "4: echo puts \"a\""}},
         {POST("sql = \"SELECT 1\"; share = true;"), {"3: share goes with GET only"}},
+        {POST("sql = \"SELECT 1\"; cache_ms = 9;"), {"3: cache_ms goes with GET and HEAD only"}},
+        {ROUTE("cache_ms = 86400001;"), {"3: cache_ms is 86400001|0..86400000"}},
         {ROUTE("share = 1;"), {"3: share is a whole number|true or false"}},
     };
 

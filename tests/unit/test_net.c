@@ -3,23 +3,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
-
 #include "conf/net.c"
-
-static struct in6_addr address(const char *text)
-{
-    struct in6_addr a = IN6ADDR_ANY_INIT;
-    char mapped[64];
-
-    snprintf(mapped, sizeof mapped, "%s%s", strchr(text, ':') == NULL ? "::ffff:" : "", text);
-    assert_int_equal(inet_pton(AF_INET6, mapped, &a), 1);
-    return a;
-}
+#include "tests/unit/address.h"
 
 static void assert_has(const char *text, const char *inside, bool has)
 {

@@ -142,7 +142,7 @@ static void test_budget(void **state)
 {
     (void)state;
     assert_int_equal(run("budget"), 0);
-    prints("server      8.0 MiB  128.0 KiB  120.0 MiB  128.1 MiB");
+    prints("server      8.0 MiB  128.0 KiB  120.0 MiB    0 B  128.1 MiB");
     prints("connections: 16384 of 512 octets each, 8.0 MiB in all workers\n");
     prints(
         "raising max_inflight of pool read by one (now 32) costs 320 octets per connection: 8 connections, 2.5 KiB\n");

@@ -30,6 +30,7 @@
 
 #define HANDLER_ABI 1u
 
+struct cache;
 struct request;
 
 enum handler_result { HANDLER_DONE, HANDLER_SUSPEND, HANDLER_CLOSE };
@@ -40,6 +41,8 @@ struct handler_setup {
     const struct conf_route *setup_route;
     unsigned setup_route_index;
     struct pg_pool *const *setup_pools; /* conf_pools_n of them; statements are added here, before the pools start */
+    struct cache *setup_cache;          /* shm/cache.h; NULL: no route keeps answers */
+    unsigned setup_slot;                /* the worker's */
 };
 
 struct handler {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "worker/handler/kept.h"
 #include "worker/handler/request.h"
 #include "worker/handler/share.h"
 #include "worker/http/server.h"
@@ -24,6 +25,8 @@ struct sql { /* per worker and route */
     struct params *sql_params;
     struct json_shape *sql_shape; /* row and rows: of the current description */
     char sql_why[256];
+    bool sql_unusual;        /* one of these two is to be looked at */
+    struct kept *sql_kept;   /* NULL: no answer is kept */
     struct share *sql_share; /* NULL: each request has its own query */
     char *sql_label;         /* "GET /items/{id}" */
     bool sql_wants_peer;     /* a parameter is conn.ip */
@@ -35,6 +38,7 @@ static int sql_new(const struct handler_setup *setup, void **state, char why[256
 static int sql_wrap(struct sql *sql);
 static void sql_free(void *state);
 static enum handler_result sql_request(struct request *r, void *state);
+static enum handler_result sql_request_unusual(struct request *r, struct sql *sql) __attribute__((noinline));
 static bool sql_abandon(struct request *r, void *state);
 static void sql_inherit(struct request *heir, struct sql *sql);
 static void sql_answer_followers(struct request *leader, enum pg_outcome outcome, const struct pg_error *error);
@@ -46,6 +50,7 @@ static int sql_cell(struct out *o, const struct sql *sql, char *cells, size_t le
 static void sql_restart(struct pg_query *q);
 static void sql_done(struct pg_query *q, enum pg_outcome outcome, const struct pg_error *error);
 static void sql_failed(struct request *r, const struct sql *sql, enum pg_outcome outcome, const struct pg_error *error);
+static void sql_no_row(struct request *r);
 static void sql_finish_rows(struct request *r, struct sql *sql);
 static void sql_bad_parameter(struct request *r, const struct params_error *error);
 static struct sql *sql_of(struct pg_query *q);
@@ -83,11 +88,15 @@ static int sql_new(const struct handler_setup *setup, void **state, char why[256
             sql->sql_wants_peer = true;
     if (setup->setup_route->route_share)
         sql->sql_share = share_new(setup->setup_route->route_params_n);
+    if (setup->setup_route->route_cache_ms > 0)
+        sql->sql_kept = kept_new(setup->setup_cache, setup->setup_slot, setup->setup_route, setup->setup_route_index);
+    sql->sql_unusual = sql->sql_share != NULL || sql->sql_kept != NULL;
     if (asprintf(&sql->sql_label, "%s %s", conf_method_name(setup->setup_route->route_method),
                  setup->setup_route->route_path) < 0)
         sql->sql_label = NULL;
     if (sql->sql_params == NULL || sql->sql_label == NULL || sql_wrap(sql) != 0 ||
-        (setup->setup_route->route_share && sql->sql_share == NULL)) {
+        (setup->setup_route->route_share && sql->sql_share == NULL) ||
+        (setup->setup_route->route_cache_ms > 0 && sql->sql_kept == NULL)) {
         (void)snprintf(why, 256, "out of memory");
         sql_free(sql);
         return -1;
@@ -152,6 +161,7 @@ static void sql_free(void *state)
     CHECK_OBJ(sql, SQL_MAGIC);
     params_free(&sql->sql_params);
     share_free(&sql->sql_share);
+    kept_free(&sql->sql_kept);
     free(sql->sql_open);
     free(sql->sql_label);
     if (sql->sql_shape != NULL)
@@ -185,9 +195,23 @@ static enum handler_result sql_request(struct request *r, void *state)
     q->query_version = s->statement_version; /* that the values were checked against */
     q->query_ops = &sql_ops;
     r->req_rows = 0;
-    if (__builtin_expect(sql->sql_share == NULL, 1))
+    if (__builtin_expect(!sql->sql_unusual, 1))
         return request_submit(r);
-    if (s->statement_state == STATEMENT_READY && share_join(sql->sql_share, r)) {
+    return sql_request_unusual(r, sql);
+}
+
+/* What is kept comes first, then the query of another request, then its own. */
+static enum handler_result sql_request_unusual(struct request *r, struct sql *sql)
+{
+    if (sql->sql_kept != NULL && kept_answer(sql->sql_kept, r)) {
+        r->req_query.magic = 0; /* there is none: see render_error */
+        if (r->req_status == 404)
+            sql_no_row(r);
+        return HANDLER_DONE;
+    }
+    if (sql->sql_share == NULL)
+        return request_submit(r);
+    if (sql->sql_statement.statement_state == STATEMENT_READY && share_join(sql->sql_share, r)) {
         stat_pool_add(sql->sql_route->route_pool, STAT_pool_shared, 1);
         return HANDLER_SUSPEND;
     }
@@ -399,7 +423,9 @@ static void sql_done(struct pg_query *q, enum pg_outcome outcome, const struct p
             sql_finish_rows(r, sql);
         else
             sql_failed(r, sql, outcome, error);
-        if (sql->sql_share != NULL)
+        if (sql->sql_unusual && sql->sql_kept != NULL && outcome == PG_DONE)
+            kept_store(sql->sql_kept, r);
+        if (sql->sql_unusual && sql->sql_share != NULL)
             sql_answer_followers(r, outcome, error);
     }
     request_finish(r, HANDLER_DONE);
@@ -415,6 +441,11 @@ static void sql_failed(struct request *r, const struct sql *sql, enum pg_outcome
                         &(struct problem){.problem_detail = SLICE_LITERAL("the statement returned more than one row")});
 }
 
+static void sql_no_row(struct request *r)
+{
+    request_problem(r, 404, &(struct problem){.problem_detail = SLICE_LITERAL("there is no such row")});
+}
+
 /* The statement is through: completes the body. */
 static void sql_finish_rows(struct request *r, struct sql *sql)
 {
@@ -425,7 +456,7 @@ static void sql_finish_rows(struct request *r, struct sql *sql)
     if (route->route_result == RESULT_NONE)
         return;
     if (r->req_rows == 0 && route->route_result != RESULT_ROWS) {
-        request_problem(r, 404, &(struct problem){.problem_detail = SLICE_LITERAL("there is no such row")});
+        sql_no_row(r);
         return;
     }
     o = request_out(r);

@@ -7,6 +7,7 @@
 
 #include "conf/log.h"
 #include "worker/http/octet.h"
+#include "worker/mem/digits.h"
 
 #define ACCESS_MAGIC 0xacce5501u
 #define ACCESS_OCTETS 65536u
@@ -244,14 +245,9 @@ static char *put_slice(char *at, struct slice s)
 
 static char *put_u64(char *at, uint64_t v)
 {
-    char digits[20];
-    unsigned n = sizeof(digits);
+    char room[DIGITS_MAX];
 
-    do {
-        digits[--n] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v > 0);
-    return put_slice(at, (struct slice){digits + n, sizeof(digits) - n});
+    return put_slice(at, digits_of(room, v));
 }
 
 /* So that nobody's target forges a line: all but printable ASCII, quotes and backslashes are escaped.  What does not

@@ -2,6 +2,7 @@
 
 #include "conf/conf.h"
 #include "worker/http/status.h"
+#include "worker/mem/digits.h"
 
 #define PUT(to, literal) put((to), (literal), sizeof(literal) - 1)
 
@@ -68,14 +69,10 @@ static inline char *put(char *to, const char *p, size_t n)
 
 static char *put_u64(char *to, uint64_t v)
 {
-    char digits[20];
-    unsigned at = sizeof(digits);
+    char room[DIGITS_MAX];
+    struct slice digits = digits_of(room, v);
 
-    do {
-        digits[--at] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v > 0);
-    return put(to, digits + at, sizeof(digits) - at);
+    return put(to, digits.slice_p, digits.slice_len);
 }
 
 static char *put_allow(char *to, unsigned allow)

@@ -216,6 +216,8 @@ static int route_init(struct server *s, const struct server_config *config, unsi
         .setup_route = conf,
         .setup_route_index = i,
         .setup_pools = config->config_pools,
+        .setup_cache = config->config_cache,
+        .setup_slot = config->config_slot,
     };
     struct respond respond = {.respond_status = conf->route_status,
                               .respond_date = s->server_date,

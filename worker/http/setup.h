@@ -10,6 +10,8 @@ struct server_config {
     const struct conf *config_routes;             /* whose conf_routes to serve: config_conf, or admin_conf */
     const struct handler *const *config_handlers; /* by route index; NULL: chosen by route_handler */
     struct pg_pool *const *config_pools;
+    struct cache *config_cache; /* NULL: no route keeps answers */
+    unsigned config_slot;       /* the worker's */
     bool config_public;
     unsigned config_connections;    /* the most that are served at the same time */
     unsigned config_spare;          /* on top of it: connections that are told politely that there are too many */

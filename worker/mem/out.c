@@ -1,5 +1,7 @@
 #include "worker/mem/out.h"
 
+#include "worker/mem/digits.h"
+
 #define BLOCK_MAX (65536u - (unsigned)sizeof(struct buf)) /* long answers come in blocks of 64 KiB */
 #define COPY_MAX 1024u                                    /* what out_append copies rather than relinks */
 
@@ -75,14 +77,10 @@ void out_write_slow(struct out *o, const void *p, size_t n)
 
 void out_u64(struct out *o, uint64_t v)
 {
-    char digits[20];
-    unsigned at = sizeof(digits);
+    char room[DIGITS_MAX];
+    struct slice digits = digits_of(room, v);
 
-    do {
-        digits[--at] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v > 0);
-    out_write(o, digits + at, sizeof(digits) - at);
+    out_write(o, digits.slice_p, digits.slice_len);
 }
 
 void out_append(struct out *to, struct out *from)
