@@ -5,8 +5,8 @@
 
 connections   the row route, one worker on one core: 1, 2, 4, 8 and 16 connections, each made to use all of them, against
               the worker's own choice out of 16, at 64 and at 256 clients
-batch         sync_batch 32 against 1, 256 clients that send 1, 8 and 16 requests at a time: requests per second,
-              PostgreSQL's processor time per request
+batch         sync_batch 32 against 1, PostgreSQL by TCP and by a unix socket, 256 clients that send 1, 8 and 16 requests at
+              a time: requests per second, PostgreSQL's processor time per request
 overload      a closed loop of four times the pool's slots against one just below saturation
 peer          the text route: processor time and requests per second beside nginx
 
@@ -64,11 +64,11 @@ def processor_seconds(pids):
 class Side:
     """One of the things compared: a server, and what was measured of it."""
 
-    def __init__(self, name, cluster=None, pool="", core=0):
+    def __init__(self, name, cluster=None, pool="", core=0, conninfo=None):
         self.name, self.rates, self.costs, self.own, self.sheds = name, [], [], [], 0
         if cluster is None:
             return
-        conninfo = "%s application_name=bench-%s" % (cluster.conninfo, name)
+        conninfo = "%s application_name=bench-%s" % (conninfo or cluster.conninfo, name)
         self.server = Vanilla(CONF % {"conninfo": conninfo, "pool": pool}, trap=False, wrapper=["taskset", "-c", str(core)])
         self.server.start()
         self.port = self.server.port
@@ -166,22 +166,26 @@ class Bench:
     def batch(self):
         """What a Sync costs shows the better the less everything else does: a request that comes alone costs the two ends
         of its TCP connection several times what PostgreSQL saves, those that come together share that."""
-        sides = [Side("batch-%d" % n, self.cluster, "connections = 8; max_inflight = 32; queue = 8192; "
-                      "queue_timeout_ms = 5000; sync_batch = %d;" % n) for n in (1, 32)]
+        sides = {way: [Side("%s-%d" % (way, n), self.cluster, "connections = 8; max_inflight = 32; queue = 8192; "
+                            "queue_timeout_ms = 5000; sync_batch = %d;" % n, conninfo=conninfo) for n in (1, 32)]
+                 for way, conninfo in (("tcp", self.cluster.by_tcp), ("unix", self.cluster.conninfo))}
+        limits = {("tcp", 1): (1.0, 0.6), ("tcp", 8): (1.5, 0.6), ("tcp", 16): (1.5, 0.6),
+                  ("unix", 1): (1.0, 0.9), ("unix", 8): (1.3, 0.8), ("unix", 16): (1.3, 0.8)}
         try:
-            for depth, faster, cheaper in ((1, 1.0, 0.9), (8, 1.3, 0.75), (16, 1.4, 0.75)):
-                self.in_turns(sides, 256, self.seconds, "/items/17", depth)
-                one, many = sides
-                for side in sides:
-                    print("     %-9s %2d at a time: %6.0f/s  PostgreSQL %5.1f us per request, %d shed" % (
+            for (way, depth), (faster, cheaper) in list(limits.items())[-1 if self.rounds == 1 else 0:]:
+                self.in_turns(sides[way], 256, self.seconds, "/items/17", depth)
+                one, many = sides[way]
+                for side in sides[way]:
+                    print("     %-7s %2d at a time: %6.0f/s  PostgreSQL %5.1f us per request, %d shed" % (
                         side.name, depth, side.rate, side.cost, side.sheds), flush=True)
-                self.at_least("sync_batch 32 / 1, %d at a time, requests per second" % depth,
+                self.at_least("sync_batch 32 / 1, %s, %d at a time, requests per second" % (way, depth),
                               statistics.median(b / a for a, b in zip(one.rates, many.rates)), faster)
-                self.at_most("sync_batch 32 / 1, %d at a time, PostgreSQL's processor time per request" % depth,
+                self.at_most("sync_batch 32 / 1, %s, %d at a time, PostgreSQL's processor time per request" % (way, depth),
                              statistics.median(b / a for a, b in zip(one.costs, many.costs)), cheaper)
         finally:
-            for side in sides:
-                side.close()
+            for pair in sides.values():
+                for side in pair:
+                    side.close()
 
     def overload(self):
         for name, target, pool, seconds in (("rows", "/items/17", "connections = 4; max_inflight = 8;", self.seconds),
@@ -252,7 +256,9 @@ def main():
     smoke = "--smoke" in sys.argv[1:]
     if shutil.which("wrk") is None:
         sys.exit("wrk is not installed (Debian package wrk)")
-    with Cluster() as cluster:
+    port = Port()
+    with Cluster(settings={"listen_addresses": "127.0.0.1", "port": port.number}, hba="host all all 127.0.0.1/32 trust\n") as cluster:
+        cluster.by_tcp = "host=127.0.0.1 port=%d dbname=app user=vanilla sslmode=disable" % port.number
         cluster.load_sample(1000)
         bench = Bench(cluster, 1 if smoke else 3 if "--short" in sys.argv[1:] else 7)
         for name in names:

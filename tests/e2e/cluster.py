@@ -73,7 +73,7 @@ class Cluster:
 
     @property
     def conninfo(self):
-        return "host=%s dbname=app user=vanilla" % self.socket_dir
+        return "host=%s port=%d dbname=app user=vanilla" % (self.socket_dir, self.settings.get("port", 5432))
 
     def create(self):
         """initdb, and the two lines that say who may come in."""

@@ -118,4 +118,4 @@ def test_bench_runs(tmp_path):
     done = subprocess.run([os.path.join(TOP, "tests", "bench", "bench.py"), "--smoke", "batch"], stdin=subprocess.DEVNULL,
                           env=dict(ENV, VANILLA_HISTORY=str(tmp_path / "history")), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     said = done.stdout.decode()
-    assert done.returncode == 0 and said.count("sync_batch 32 / 1, 16 at a time") == 2, said
+    assert done.returncode == 0 and said.count("sync_batch 32 / 1, unix, 16 at a time") == 2, said
