@@ -10,7 +10,7 @@ import pytest
 
 from client import until
 from cluster import temporary_folder
-from process import children, is_sanitized
+from process import children, is_sanitized, wait_gone
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = """
@@ -61,7 +61,7 @@ def test_interrupted(moment, number):
         pids = family(process.pid)[1:]
         process.send_signal(number)
         process.wait(30)
-        until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in pids))
+        assert all(wait_gone(pid, 10) for pid in pids)
         if number != signal.SIGKILL:        # else there was nobody to remove it
             assert os.listdir(folder) == []
         until(lambda: not shared_memory() - before - mapped())
