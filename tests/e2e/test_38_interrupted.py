@@ -1,6 +1,7 @@
 """The tests' own PostgreSQL, interrupted while it is made, started or used: no process, folder or shared memory is left."""
 import glob
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,7 +9,8 @@ import sys
 import pytest
 
 from client import until
-from process import children, is_sanitized
+from cluster import temporary_folder
+from process import children, is_sanitized, wait_gone
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = """
@@ -45,10 +47,8 @@ def mapped(pids=None):
 
 @pytest.mark.parametrize("moment", ["made", "used"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted(tmp_path_factory, moment, number):
-    folder = str(tmp_path_factory.mktemp("interrupted"))
-    for path in (folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
-        os.chmod(path, 0o755)
+def test_interrupted(moment, number):
+    folder = temporary_folder("vanilla-e2e-")
     before = shared_memory()
     process = subprocess.Popen([sys.executable, "-B", "-c", SCRIPT], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, env=dict(os.environ, VANILLA_TMP=folder),
@@ -61,11 +61,12 @@ def test_interrupted(tmp_path_factory, moment, number):
         pids = family(process.pid)[1:]
         process.send_signal(number)
         process.wait(30)
-        until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in pids))
+        assert all(wait_gone(pid, 10) for pid in pids)
+        if number != signal.SIGKILL:        # else there was nobody to remove it
+            assert os.listdir(folder) == []
+        until(lambda: not shared_memory() - before - mapped())
     finally:
         process.kill()
         process.wait()
         process.stdout.close()
-    if number != signal.SIGKILL:        # else there was nobody to remove it
-        assert os.listdir(folder) == []
-    until(lambda: not shared_memory() - before - mapped())
+        shutil.rmtree(folder, ignore_errors=True)
