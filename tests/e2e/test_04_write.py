@@ -56,7 +56,12 @@ def test_content_types(client):
         assert json.loads(client.request("POST", "/echo", body, {"Content-Type": kind}).body)["t"] == "x", kind
     assert json.loads(client.request("POST", "/echo", body).body)["t"] == "x"
     for kind in ("text/plain", "multipart/form-data; boundary=x", "application/xml"):
-        problem(client.request("POST", "/echo", body, {"Content-Type": kind}), 415)
+        answer = client.request("POST", "/echo", body, {"Content-Type": kind})
+        problem(answer, 415)
+        assert answer.get("accept-encoding") is None        # RFC 9110 12.5.3: that would be about the coding
+    answer = client.request("POST", "/echo", body, {"Content-Encoding": "gzip"})
+    problem(answer, 415)
+    assert answer.get("accept-encoding") == "identity"
     assert client.request("POST", "/whole", "any", {"Content-Type": "text/x-any"}).body == b'"any"'
 
 

@@ -143,6 +143,9 @@ def test_constraints(running):
     assert one(running.port, "POST", "/deferred", body='{"id":1}').status == 204
     assert problem(one(running.port, "POST", "/deferred", body='{"id":1}'), 409)["sqlstate"] == "23505"  # at the commit
     assert problem(one(running.port, "POST", "/secret"), 403)["sqlstate"] == "42501"
+    for method in ("GET", "HEAD"):
+        answer = one(running.port, method, "/writing")
+        assert answer.status == 405 and answer.get("allow") == "OPTIONS", answer.fields     # HEAD does what GET does
     assert problem(one(running.port, "GET", "/writing"), 405)["sqlstate"] == "25006"
 
 

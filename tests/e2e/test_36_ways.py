@@ -5,6 +5,7 @@ import socket
 import subprocess
 import time
 
+import psycopg2
 import pytest
 
 from client import Client, in_one_round, one, problem, until
@@ -16,7 +17,16 @@ ROUTES = r"""
   { method = "GET";  path = "/row/{n}"; sql = "SELECT $1::int"; params = [ "path.n" ]; result = "value"; },
   { method = "GET";  path = "/text"; text = "ok"; },
   { method = "GET";  path = "/item/{id}"; sql = "SELECT id, name FROM items WHERE id = $1"; params = [ "path.id" ]; result = "row"; },
-  { method = "POST"; path = "/write"; sql = "INSERT INTO written VALUES ($1) RETURNING n"; params = [ "body.n" ]; result = "value"; }
+  { method = "POST"; path = "/write"; sql = "INSERT INTO written VALUES ($1) RETURNING n"; params = [ "body.n" ]; result = "value"; },
+  { method = "GET";  path = "/sneaky/{n}"; sql = "WITH w AS (INSERT INTO written VALUES ($1) RETURNING n) SELECT n FROM w";
+    params = [ "path.n" ]; result = "value"; },
+  { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "POST"; path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "POST"; path = "/settings"; result = "value";
+    sql = "SELECT concat_ws(' ', current_setting('transaction_read_only'), current_setting('statement_timeout'), current_setting('bytea_output'))"; },
+  { method = "GET";  path = "/settings"; result = "value";
+    sql = "SELECT concat_ws(' ', current_setting('transaction_read_only'), current_setting('statement_timeout'), current_setting('bytea_output'))"; },
+  { method = "GET";  path = "/divide/{n}"; sql = "SELECT 100 / $1::int"; params = [ "path.n" ]; result = "value"; }
 """
 POOLS = """
 pools = (
@@ -198,3 +208,31 @@ def test_behind_pgbouncer(server, pgbouncer):
     assert int(cluster.sql("SELECT count(*) FROM written")) == 20
     assert int(cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'vanilla'")) <= 2
     assert problem(one(running.port, "GET", "/row/99999999999"), 400)
+
+
+def test_settings_behind_pgbouncer(server, pgbouncer):
+    """No session is ours, and yet a GET cannot write, a statement has its time-out, and neither is left to others."""
+    cluster, conninfo = pgbouncer
+    cluster.sql("ALTER DATABASE app SET bytea_output = 'escape'")
+    running = server(ROUTES, pools("pooler = true; statement_timeout_ms = 400; "), conninfo=conninfo)
+    for _ in range(5):
+        answer = one(running.port, "GET", "/sneaky/7")
+        assert problem(answer, 405)["sqlstate"] == "25006" and answer.get("allow") == "OPTIONS", answer.fields
+        assert one(running.port, "GET", "/settings").body == b'"on 400ms hex"'
+        assert one(running.port, "POST", "/settings").body == b'"off 400ms hex"'
+        assert problem(one(running.port, "GET", "/divide/0"), 400)["sqlstate"] == "22012"
+        assert problem(one(running.port, "GET", "/divide/x"), 400)["parameter"] == "path.n"
+        assert one(running.port, "GET", "/divide/7").body == b"14"
+    for method in ("GET", "POST"):
+        assert problem(one(running.port, method, "/sleep/5"), 504)["sqlstate"] == "57014"
+    with psycopg2.connect("%s password=x" % conninfo) as other, other.cursor() as cursor:       # by the same servers
+        other.autocommit = True
+        for _ in range(8):
+            cursor.execute("SELECT current_setting('transaction_read_only') || current_setting('statement_timeout')")
+            assert cursor.fetchone() == ("off0",)
+    with Load(running.port, {"/divide/7": b"14", "/divide/0": None, "/row/5": b"5", ("POST", "/write", '{"n":1}'): b"1"},
+              clients=6) as load:
+        time.sleep(0.7)
+    assert not load.strange and set(load.seen) == {200, 400}, (load.seen, load.strange[:3])
+    assert int(cluster.sql("SELECT count(*) FROM written WHERE n = 7")) == 0
+    works(running)

@@ -28,6 +28,20 @@ static void a_parse_counts_its_own_length(void **state)
     free(p);
 }
 
+static void a_statement_without_parameters_is_asked_whole(void **state)
+{
+    size_t len = 0;
+    unsigned char *p = codec_statement("SELECT 1", &len);
+    static const char want[] = "P\0\0\0\x10\0SELECT 1\0\0\0"
+                               "B\0\0\0\x0c\0\0\0\0\0\0\0\0"
+                               "E\0\0\0\x09\0\0\0\0\0";
+
+    (void)state;
+    assert_int_equal(len, sizeof want - 1);
+    assert_memory_equal(p, want, len);
+    free(p);
+}
+
 static void a_cancel_request(void **state)
 {
     unsigned char to[16];
@@ -89,6 +103,32 @@ static void an_error_gives_its_fields(void **state)
     assert_string_equal(e.error_public.error_sqlstate, "XX000");
 }
 
+static void the_parameter_of_an_error(void **state)
+{
+    static const struct {
+        const char *context;
+        unsigned number;
+    } cases[] = {
+        {"unnamed portal parameter $2 = 'x'", 2},
+        {"unbenanntes Portal, Parameter $12", 12},
+        {"no number", 0},
+        {"$", 0},
+        {"$x", 0},
+        {"$99999999999999999999 is not one", 999999u},
+        {"", 0},
+    };
+    struct codec_error e = {.error_context = NULL};
+
+    (void)state;
+    assert_int_equal(codec_error_parameter(&e), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        e.error_context = cases[i].context;
+        assert_int_equal(codec_error_parameter(&e), cases[i].number);
+    }
+    assert_int_equal(PARSE("C22P02\0Wparameter $3\0\0", &e), 0);
+    assert_int_equal(codec_error_parameter(&e), 3);
+}
+
 static void an_error_that_does_not_hold_together_is_refused(void **state)
 {
     static const char whole[] = "VERROR\0C23505\0Mtext\0";
@@ -123,6 +163,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bind_prefix_is_what_the_manual_says),
         cmocka_unit_test(a_parse_counts_its_own_length),
+        cmocka_unit_test(a_statement_without_parameters_is_asked_whole),
+        cmocka_unit_test(the_parameter_of_an_error),
         cmocka_unit_test(a_cancel_request),
         cmocka_unit_test(execute_and_sync_have_the_right_lengths),
         cmocka_unit_test(an_error_gives_its_fields),

@@ -95,6 +95,7 @@ struct problem {
     struct slice problem_parameter; /* the name in the file of the parameter that is wrong */
     struct slice problem_sqlstate;
     bool problem_retry_after; /* send Retry-After: shed.retry_after */
+    bool problem_coded;       /* it is about a content coding: send Accept-Encoding */
 };
 /* Makes the answer application/problem+json with this status. */
 void request_problem(struct request *r, unsigned status, const struct problem *p);

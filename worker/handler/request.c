@@ -24,6 +24,7 @@ static void render_error(struct request *r);
 static void put_head(struct request *r, const char *head, size_t len);
 static void request_send_away(struct request *r);
 static unsigned request_allowed(const struct request *r);
+static unsigned request_same(unsigned method);
 static void log_failure(const struct request *r, const char *what, const char *why);
 static void problem_member(struct out *o, const char *name, size_t name_len, struct slice value);
 static bool is_optimistic(unsigned status);
@@ -148,7 +149,7 @@ void request_problem(struct request *r, unsigned status, const struct problem *p
     struct out *o;
 
     request_clear(r);
-    if (status == 415) /* RFC 9110 15.5.16 */
+    if (p->problem_coded) /* RFC 9110 12.5.3 and 15.5.16 */
         request_field(r, SLICE_LITERAL("Accept-Encoding"), SLICE_LITERAL("identity"));
     r->req_status = (uint16_t)status;
     r->req_type = SLICE_LITERAL("application/problem+json");
@@ -315,11 +316,16 @@ void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg
                             .problem_sqlstate = {error->error_sqlstate, strlen(error->error_sqlstate)},
                             .problem_retry_after = s->sqlstate_retry_after};
 
+        if (error->error_parameter > 0 && error->error_parameter <= r->req_route->route_conf->route_params_n) {
+            const char *spec = r->req_route->route_conf->route_params[error->error_parameter - 1].param_spec;
+
+            p.problem_parameter = (struct slice){spec, strlen(spec)};
+        }
         if (r->req_server->server_conf->conf_expose_errors && error->error_message != NULL)
             p.problem_detail = (struct slice){error->error_message, strlen(error->error_message)};
         request_problem(r, s->sqlstate_status, &p);
         if (s->sqlstate_status == 405)
-            r->req_allow = (uint16_t)(request_allowed(r) & ~(1u << r->req_http.rq_method));
+            r->req_allow = (uint16_t)(request_allowed(r) & ~request_same(r->req_http.rq_method));
         if (s->sqlstate_status >= 500)
             log_failure(r, error->error_sqlstate, error->error_message != NULL ? error->error_message : "");
         return;
@@ -511,6 +517,12 @@ static void put_head(struct request *r, const char *head, size_t len)
     }
     out_append(&o, &r->req_out);
     r->req_out = o;
+}
+
+/* The methods that do the same as this one. */
+static unsigned request_same(unsigned method)
+{
+    return method == METHOD_GET || method == METHOD_HEAD ? 1u << METHOD_GET | 1u << METHOD_HEAD : 1u << method;
 }
 
 /* The methods that the request's path has routes for. */

@@ -488,7 +488,8 @@ static void sql_finish_rows(struct request *r, struct sql *sql)
 
 static void sql_bad_parameter(struct request *r, const struct params_error *error)
 {
-    struct problem p = {.problem_detail = {error->error_why, strlen(error->error_why)}};
+    struct problem p = {.problem_detail = {error->error_why, strlen(error->error_why)},
+                        .problem_coded = error->error_coded};
 
     if (error->error_param != NULL)
         p.problem_parameter = (struct slice){error->error_param->param_spec, strlen(error->error_param->param_spec)};

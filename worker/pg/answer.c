@@ -3,12 +3,13 @@
 
 #include <stdio.h>
 
+static int answer_preface(struct pg_conn *c, const struct codec_message *m);
 static int answer_row(struct pg_conn *c, const struct codec_message *m);
 static int answer_complete(struct pg_conn *c);
 static void answer_types_outdated(struct pg_conn *c);
 static int answer_ready(struct pg_conn *c, const struct codec_message *m);
 static int answer_error(struct pg_conn *c, const struct codec_message *m);
-static void answer_error_query(struct pg_conn *c, struct pg_query *q, const struct codec_error *e);
+static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct codec_error *e);
 static bool answer_cancel_strayed(const struct pg_conn *c, const struct pg_query *q, uint64_t now);
 static int answer_unexpected(struct pg_conn *c, const struct codec_message *m);
 static void answer_count(struct pg_conn *c, const struct pg_query *q);
@@ -18,6 +19,8 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
 {
     const struct pg_query *q;
 
+    if (__builtin_expect(!c->conn_prefaced, 0) && m->message_type != 'E' && m->message_type != 'Z')
+        return answer_preface(c, m);
     switch (m->message_type) {
     case '2': /* BindComplete */
         q = TAILQ_FIRST(&c->conn_inflight);
@@ -44,6 +47,27 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
     case '1': /* ParseComplete */
         return c->conn_pool->pool_pooler ? 0 : answer_unexpected(c, m);
     default: /* COPY, above all, which no route can do */
+        return answer_unexpected(c, m);
+    }
+}
+
+/* Behind a pooler, what comes before the query's own answer: the settings of its transaction. */
+static int answer_preface(struct pg_conn *c, const struct codec_message *m)
+{
+    if (c->conn_inflight_n == 0 && m->message_type != 'N' && m->message_type != 'S' && m->message_type != 'A')
+        return answer_unexpected(c, m);
+    switch (m->message_type) {
+    case 'C':
+        c->conn_prefaced = true;
+        return 0;
+    case '1':
+    case '2':
+    case 'D':
+    case 'N':
+    case 'S':
+    case 'A':
+        return 0;
+    default:
         return answer_unexpected(c, m);
     }
 }
@@ -213,6 +237,7 @@ static int answer_ready(struct pg_conn *c, const struct codec_message *m)
     }
     c->conn_sync_done++;
     c->conn_skipping = false;
+    c->conn_prefaced = !c->conn_pool->pool_pooler;
     if (m->message_body[0] != 'I') {
         conn_lose(c, LOSS_SUDDEN, "a statement left a transaction open");
         return -1;
@@ -251,7 +276,7 @@ static int answer_error(struct pg_conn *c, const struct codec_message *m)
     return 0;
 }
 
-static void answer_error_query(struct pg_conn *c, struct pg_query *q, const struct codec_error *e)
+static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct codec_error *e)
 {
     struct pg_pool *p = c->conn_pool;
     const char *sqlstate = e->error_public.error_sqlstate;
@@ -265,8 +290,10 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, const stru
     q->query_retried |= again;
     answer_pop(c, q);
     answer_count(c, q);
-    if (misfit)
+    if (misfit) {
+        e->error_public.error_parameter = codec_error_parameter(e);
         pg_pool_doubt(p);
+    }
     /* After a change of the schema every connection is stale, one after the other: a query may meet all of them.  More
      * often than that, and it is the statement that keeps changing. */
     if (stale && q->query_stale <= p->pool_config.config_connections && q->query_stale < UINT8_MAX) {

@@ -33,6 +33,28 @@ unsigned char *codec_parse(const char *sql, size_t *len)
     return p;
 }
 
+unsigned char *codec_statement(const char *sql, size_t *len)
+{
+    static const unsigned char none[] = {0, 0}; /* parameter values */
+    unsigned char bind[16], *p = codec_parse(sql, len), *all;
+    unsigned bind_len = codec_bind_prefix(bind, sizeof bind, "");
+
+    if (p == NULL)
+        return NULL;
+    all = realloc(p, *len + bind_len + sizeof none + CODEC_EXECUTE_LEN);
+    if (all == NULL) {
+        free(p);
+        return NULL;
+    }
+    /* Bind's length word does not count its type, but two octets of it come with CODEC_EXECUTE. */
+    codec_put_be32(bind + 1, bind_len + (uint32_t)sizeof none + 1);
+    memcpy(all + *len, bind, bind_len);
+    memcpy(all + *len + bind_len, none, sizeof none);
+    memcpy(all + *len + bind_len + sizeof none, CODEC_EXECUTE, CODEC_EXECUTE_LEN);
+    *len += bind_len + sizeof none + CODEC_EXECUTE_LEN;
+    return all;
+}
+
 void codec_cancel(unsigned char to[16], uint32_t pid, uint32_t key)
 {
     codec_put_be32(to, 16);
@@ -71,6 +93,9 @@ int codec_error(const struct codec_message *m, struct codec_error *e)
         case 'H':
             e->error_public.error_hint = value;
             break;
+        case 'W':
+            e->error_context = value;
+            break;
         case 'R':
             e->error_routine = value;
             break;
@@ -85,6 +110,16 @@ bool codec_error_fatal(const struct codec_error *e)
 {
     return e->error_severity != NULL &&
            (strcmp(e->error_severity, "FATAL") == 0 || strcmp(e->error_severity, "PANIC") == 0);
+}
+
+unsigned codec_error_parameter(const struct codec_error *e)
+{
+    const char *dollar = e->error_context != NULL ? strchr(e->error_context, '$') : NULL;
+    unsigned n = 0;
+
+    for (dollar = dollar != NULL ? dollar + 1 : ""; *dollar >= '0' && *dollar <= '9' && n < 100000; dollar++)
+        n = 10 * n + (unsigned)(*dollar - '0');
+    return n;
 }
 
 bool codec_error_missing(const struct codec_error *e)

@@ -56,6 +56,8 @@ struct codec_message {
 unsigned codec_bind_prefix(unsigned char *to, size_t size, const char *name);
 /* Parse of the unnamed statement, whole: to be freed by the caller; NULL when memory is out. */
 unsigned char *codec_parse(const char *sql, size_t *len) MUSTCHECK;
+/* Parse, Bind and Execute of a statement that has no parameters, likewise. */
+unsigned char *codec_statement(const char *sql, size_t *len) MUSTCHECK;
 /* CancelRequest: 16 octets. */
 void codec_cancel(unsigned char to[16], uint32_t pid, uint32_t key);
 
@@ -64,15 +66,19 @@ struct codec_error {
     struct pg_error error_public;
     const char *error_severity; /* not localized: ERROR, FATAL, PANIC, WARNING, ... */
     const char *error_routine;  /* the C function that reported it */
+    const char *error_context;  /* localized: what it was doing, a line for each level */
 };
 /* Returns 0, or -1 when the body does not hold together. */
 int codec_error(const struct codec_message *m, struct codec_error *e) MUSTCHECK;
 /* FATAL or PANIC: the server closes the connection after it. */
 bool codec_error_fatal(const struct codec_error *e);
+/* Of an error at Bind: the number of the parameter whose value it is about, which its context has as $n in every
+ * language; 0: not known. */
+unsigned codec_error_parameter(const struct codec_error *e);
 /* The prepared statement is not what it was (0A000 of RevalidateCachedQuery) or is gone (26000): prepare it again. */
+bool codec_error_stale(const struct codec_error *e);
 /* Whether it says that something is missing which was there when the statement was prepared: dropped, or the session
  * looks for it elsewhere. */
 bool codec_error_missing(const struct codec_error *e);
-bool codec_error_stale(const struct codec_error *e);
 
 #endif

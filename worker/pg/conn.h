@@ -63,6 +63,7 @@ struct pg_conn {
 
     /* The query at the head. */
     uint8_t conn_verdict; /* enum pg_outcome that it will have, if PostgreSQL has no other */
+    bool conn_prefaced;   /* what comes before it behind a pooler has come; always so without one */
     bool conn_bound;      /* BindComplete has come: it has begun to run */
     bool conn_complete;   /* CommandComplete has come; committed only at ReadyForQuery */
     bool conn_outdated;   /* its rows are not of the statement's present description */

@@ -77,6 +77,18 @@ PGconn *conninfo_connect(const struct conf_pool *pool, const PQconninfoOption *o
     return PQconnectStartParams(l.list_keywords, l.list_values, 1);
 }
 
+char *conninfo_local(const struct conf_pool *pool, char *to, size_t size)
+{
+    snprintf(to, size,
+             "SELECT pg_catalog.set_config('bytea_output', 'hex', true),"
+             " pg_catalog.set_config('extra_float_digits', '1', true),"
+             " pg_catalog.set_config('IntervalStyle', 'postgres', true),"
+             " pg_catalog.set_config('statement_timeout', '%u', true)%s",
+             pool->pool_statement_timeout_ms,
+             pool->pool_read_only ? ", pg_catalog.set_config('transaction_read_only', 'on', true)" : "");
+    return to;
+}
+
 static void conninfo_add(struct conninfo_list *l, const char *keyword, const char *value)
 {
     if (value == NULL)

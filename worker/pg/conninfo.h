@@ -18,4 +18,8 @@ const char *conninfo_get(const PQconninfoOption *options, const char *name);
 PGconn *conninfo_connect(const struct conf_pool *pool, const PQconninfoOption *options, const char *host,
                          const char *hostaddr, const char *port) MUSTCHECK;
 
+/* The same session settings as a statement that makes them for its transaction only, for pools behind a pooler.
+ * Returns `to`. */
+char *conninfo_local(const struct conf_pool *pool, char *to, size_t size);
+
 #endif

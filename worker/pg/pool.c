@@ -10,6 +10,7 @@
 
 #include "worker/mem/alloc.h"
 #include "worker/pg/conn.h"
+#include "worker/pg/conninfo.h"
 #include "worker/pg/scraps.h"
 
 #define SPACE_BYTES 32768u
@@ -20,6 +21,7 @@
 static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q);
 static void pool_again(int fd, short what, void *arg);
 static void pool_mend(struct pg_pool *p, uint64_t now);
+static void pool_parse(const struct pg_pool *p, struct pg_statement *s);
 static void pool_gauges(const struct pg_pool *p);
 
 struct pg_pool *pg_pool_new(const struct pg_pool_config *config)
@@ -119,8 +121,7 @@ void pg_pool_add_statement(struct pg_pool *p, struct pg_statement *s)
     s->statement_bind_len =
         codec_bind_prefix(s->statement_bind, sizeof s->statement_bind, p->pool_pooler ? "" : s->statement_name);
     if (p->pool_pooler) {
-        s->statement_parse = codec_parse(s->statement_sql, &s->statement_parse_len);
-        AN(s->statement_parse);
+        pool_parse(p, s);
     }
 }
 
@@ -297,6 +298,26 @@ static void pool_mend(struct pg_pool *p, uint64_t now)
     p->pool_mended_at = now;
     conn_drain(c, AFTER_PREPARE);
     conn_settle(c);
+}
+
+/* Behind a pooler no session is ours, so that each query brings its settings along: for its own transaction, which is
+ * all that comes before its Sync. */
+static void pool_parse(const struct pg_pool *p, struct pg_statement *s)
+{
+    char preface[512], *local;
+    size_t preface_len = 0, parse_len = 0;
+    unsigned char *parse = codec_parse(s->statement_sql, &parse_len), *all;
+
+    local = conninfo_local(p->pool_config.config_pool, preface, sizeof preface);
+    s->statement_parse = codec_statement(local, &preface_len);
+    AN(parse);
+    AN(s->statement_parse);
+    all = realloc(s->statement_parse, preface_len + parse_len);
+    AN(all); /* at start-up, a few octets */
+    memcpy(all + preface_len, parse, parse_len);
+    free(parse);
+    s->statement_parse = all;
+    s->statement_parse_len = preface_len + parse_len;
 }
 
 static void pool_gauges(const struct pg_pool *p)

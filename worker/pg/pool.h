@@ -81,6 +81,7 @@ enum pg_outcome {           /* how a query ended */
 struct pg_error { /* slices live during the done callback */
     char error_sqlstate[6];
     const char *error_message, *error_detail, *error_hint; /* NUL-terminated; NULL: not sent */
+    unsigned error_parameter; /* the number of the parameter whose value does not fit; 0: it is about something else */
 };
 
 struct pg_query;

@@ -36,6 +36,7 @@ void wire_start(struct pg_conn *c)
         (void)SSL_set_fd(c->conn_ssl, c->conn_fd);
     }
     c->conn_blocked = c->conn_unsure = false;
+    c->conn_prefaced = !c->conn_pool->pool_pooler;
     c->conn_busy_since = 0;
     c->conn_fresh = true;
     /* Both, once: libevent's tables for this descriptor are then as large as they will be. */

@@ -54,6 +54,7 @@ static enum body_kind body_kind(struct slice type);
 static bool lower_eq(struct slice s, const char *lower);
 static struct slice trim(const char *p, const char *end);
 static int refuse(struct params_error *error, unsigned status, const struct conf_param *param, const char *why);
+static int refuse_coded(struct params_error *error) __attribute__((noinline));
 
 static const char why_twice[] = "is given more than once";
 static const char why_coded[] = "is coded (Content-Encoding), and no coding is undone here";
@@ -157,7 +158,7 @@ int params_find(const struct params *p, const struct http_request *rq, const str
         return 0;
     }
     if (__builtin_expect(rq->rq_coded && p->params_uncoded && rq->rq_body.slice_len > 0, 0))
-        return refuse(error, 415, NULL, why_coded);
+        return refuse_coded(error);
     for (i = 0; i < n; i++)
         values[i] = (struct param_value){0};
     if (p->params_direct.list_n > 0 && find_direct(p, rq, args, peer, values, error) != 0)
@@ -569,5 +570,13 @@ static int refuse(struct params_error *error, unsigned status, const struct conf
     error->error_status = status;
     error->error_param = param;
     error->error_why = why;
+    error->error_coded = false;
+    return -1;
+}
+
+static int refuse_coded(struct params_error *error)
+{
+    (void)refuse(error, 415, NULL, why_coded);
+    error->error_coded = true;
     return -1;
 }

@@ -34,6 +34,7 @@ struct params_error {
     unsigned error_status;                /* 400, 415 */
     const struct conf_param *error_param; /* NULL: the body as a whole */
     const char *error_why;                /* static sentence: "is required", "is not a whole number", ... */
+    bool error_coded;                     /* 415 because of a content coding, not of the type */
 };
 
 /* What of a route can be prepared once (start-up: may allocate). */
