@@ -21,6 +21,8 @@ ROUTES = r"""
   { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
   { method = "GET";  path = "/changing"; sql = "SELECT * FROM changing"; result = "row"; },
   { method = "GET";  path = "/typed/{id}"; sql = "SELECT name FROM changing WHERE id = $1"; params = [ "path.id" ]; result = "value"; },
+  { method = "GET";  path = "/keyed/{k}"; sql = "SELECT n FROM keyed WHERE k = $1"; params = [ "path.k" ]; result = "value"; },
+  { method = "POST"; path = "/keyed/{k}"; sql = "UPDATE keyed SET n = n + 1 WHERE k = $1 RETURNING n"; params = [ "path.k" ]; result = "value"; },
   { method = "GET";  path = "/parts"; sql = "SELECT whole FROM assembled"; result = "row"; },
   { method = "POST"; path = "/new"; sql = "INSERT INTO limits (id, kind, parent, span) VALUES ($1, $2, $3, int4range($4, $5)) RETURNING id";
     params = [ "body.id", "body.kind=a", "body.parent=0", "body.from=0", "body.to=0" ]; result = "value"; },
@@ -46,6 +48,7 @@ CREATE SEQUENCE limits_seq;
 CREATE TABLE locked (id int PRIMARY KEY, n int); INSERT INTO locked VALUES (1, 0), (2, 0);
 CREATE TABLE secret (id int); CREATE TABLE later (id int UNIQUE DEFERRABLE INITIALLY DEFERRED);
 CREATE TABLE changing (id int, name text); INSERT INTO changing VALUES (1, 'one');
+CREATE TABLE keyed (k int, n int); INSERT INTO keyed VALUES (1, 0);
 CREATE TYPE part AS (a int, b text); CREATE TABLE assembled (whole part); INSERT INTO assembled VALUES (ROW(1, 'x'));
 CREATE FUNCTION raise_code(code text) RETURNS void LANGUAGE plpgsql AS
   $$ BEGIN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = 'raised'; END $$;
@@ -121,6 +124,27 @@ def test_a_parameter_of_another_type(running, own_cluster):
         until(lambda: one(running.port, "GET", "/typed/1").body == b'"one"')
         assert not load.well_within(0.6)
     assert not load.strange, load.strange[:5]
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+@pytest.mark.parametrize("change", [
+    "ALTER TABLE keyed ALTER k TYPE text",
+    "BEGIN; ALTER TABLE keyed RENAME TO keyed_old; CREATE TABLE keyed (k text, n int); INSERT INTO keyed VALUES ('1', 0); "
+    "GRANT ALL ON keyed TO vanilla; COMMIT"])
+def test_ddl_with_many_in_flight(server, own_cluster, connections, change):
+    """PostgreSQL refuses all that wait on a connection, before it runs them: each is asked again, reads and writes alike."""
+    own_cluster.sql(SCHEMA)
+    running = server(ROUTES, POOLS.replace("connections = 2", "connections = %d" % connections), conninfo=own_cluster.conninfo)
+    targets = {"/keyed/1": None, ("POST", "/keyed/1", "{}"): None}
+    with Load(running.port, targets, clients=32) as load:
+        time.sleep(0.3)
+        own_cluster.sql(change)
+        time.sleep(0.7)
+        assert not load.well_within(0.6)
+    assert not load.strange, load.strange[:5]
+    failed = [code for _, code, _ in load.codes if code >= 300]
+    assert len(failed) <= 1, (load.seen, failed[:5])
+    assert load.seen[200] > 50 and own_cluster.sql("SELECT n > 0 FROM keyed").strip() == "t"
 
 
 def test_a_composite_type_changes(running, own_cluster):

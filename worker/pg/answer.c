@@ -285,7 +285,12 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
     bool misfit = !c->conn_bound && strncmp(sqlstate, "22", 2) == 0; /* a value, at Bind */
     uint64_t now = pg_now();
 
-    stale |= misfit && c->conn_versions != p->pool_versions; /* it fits the new type, and met the old one */
+    if (misfit && c->conn_versions != p->pool_versions) /* it fits the new type, and met the old one */
+        stale = true;
+    /* At Bind: it was there when the statement was prepared; dropped since, or another now, or the session looks
+     * elsewhere.  Later it is the route's own doing, inside of a function. */
+    if (!c->conn_bound && codec_error_missing(e) && !p->pool_pooler && (conn_mending(p) || conn_suspect(c, now)))
+        stale = true;
     again = strcmp(sqlstate, "57014") == 0 && !q->query_retried && answer_cancel_strayed(c, q, now);
     q->query_retried |= again;
     answer_pop(c, q);
@@ -299,11 +304,6 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
     if (stale && q->query_stale <= p->pool_config.config_connections && q->query_stale < UINT8_MAX) {
         q->query_stale++;
         again = true;
-        conn_drain(c, AFTER_PREPARE);
-    }
-    /* It was there when the statement was prepared: dropped since, or the session looks elsewhere. */
-    if (codec_error_missing(e) && !q->query_retried && c->conn_state == CONN_READY && conn_suspect(c, now)) {
-        q->query_retried = again = true;
         conn_drain(c, AFTER_PREPARE);
     }
     if (demoted) /* the server is a standby now */

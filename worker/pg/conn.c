@@ -145,6 +145,19 @@ bool conn_suspect(struct pg_conn *c, uint64_t now)
     return true;
 }
 
+bool conn_mending(const struct pg_pool *p)
+{
+    const struct pg_conn *c;
+
+    TAILQ_FOREACH(c, &p->pool_conns[CONN_DRAINING], conn_link)
+    if (c->conn_after == AFTER_PREPARE)
+        return true;
+    TAILQ_FOREACH(c, &p->pool_conns[CONN_LINKING], conn_link)
+    if (c->conn_up)
+        return true;
+    return false;
+}
+
 void conn_settle(struct pg_conn *c)
 {
     struct pg_pool *p = c->conn_pool;

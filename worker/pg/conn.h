@@ -166,6 +166,8 @@ void conn_drain(struct pg_conn *c, enum conn_after after);
 void conn_replace(struct pg_conn *c);
 /* Whether it may be suspected once more that its statements or what is known of its types are out of date. */
 bool conn_suspect(struct pg_conn *c, uint64_t now) MUSTCHECK;
+/* Whether a connection is about to prepare its statements again: others may have to as well. */
+bool conn_mending(const struct pg_pool *p) MUSTCHECK;
 /* Does what waits for the connection to be idle, if it is. */
 void conn_settle(struct pg_conn *c);
 void conn_tick(struct pg_conn *c, uint64_t now);
