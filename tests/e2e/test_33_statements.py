@@ -196,35 +196,32 @@ def test_lock_wait_ends_with_the_statement_timeout(running, own_cluster):
     holder.close()
 
 
-def test_deadlock(running, own_cluster):
-    own_cluster.sql("ALTER SYSTEM SET deadlock_timeout = '50ms'; ")
-    own_cluster.sql("SELECT pg_reload_conf()")
-    time.sleep(0.1)
+def one_of_two_fails(running, targets, state):
+    """Both are asked at the same time: one is through, the other is told to come again."""
     answers = []
-    threads = [threading.Thread(target=lambda pair=pair: answers.append(one(running.port, "POST", "/both/%d/%d" % pair)))
-               for pair in ((1, 2), (2, 1))]
+    threads = [threading.Thread(target=lambda target=target: answers.append(one(running.port, "POST", target)))
+               for target in targets]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     answers.sort(key=lambda answer: answer.status)
     assert answers[0].status == 204
-    assert problem(answers[1], 409)["sqlstate"] == "40P01" and answers[1].get("retry-after")
+    assert problem(answers[1], 409)["sqlstate"] == state and answers[1].get("retry-after")
+
+
+def test_deadlock(running, own_cluster):
+    own_cluster.sql("ALTER SYSTEM SET deadlock_timeout = '50ms'; ")
+    own_cluster.sql("SELECT pg_reload_conf()")
+    time.sleep(0.1)
+    one_of_two_fails(running, ("/both/1/2", "/both/2/1"), "40P01")
 
 
 def test_serialization_failure(server, own_cluster):
     own_cluster.sql(SCHEMA)
     own_cluster.sql("ALTER ROLE vanilla SET default_transaction_isolation = 'repeatable read'")
     running = server(ROUTES, POOLS, conninfo=own_cluster.conninfo)
-    answers = []
-    threads = [threading.Thread(target=lambda: answers.append(one(running.port, "POST", "/step/1"))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    answers.sort(key=lambda answer: answer.status)
-    assert answers[0].status == 204
-    assert problem(answers[1], 409)["sqlstate"] == "40001" and answers[1].get("retry-after")
+    one_of_two_fails(running, ("/step/1", "/step/1"), "40001")
     assert own_cluster.sql("SELECT n FROM locked WHERE id = 1").strip() == "1"
 
 
