@@ -1,7 +1,7 @@
 /*
  * What a server may send: whole or in pieces the outcome is the same, every query ends exactly once, nothing is left
- * behind.  The first octet says read-only or not and how to cut, the second how many queries are in flight and which
- * of them is abandoned, the rest is what the server answers.
+ * behind.  The first octet says read-only or not, behind a pooler or not and how to cut, the second how many queries
+ * are in flight and which of them is abandoned, the rest is what the server answers.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -117,7 +117,8 @@ static void answer(struct run *r, uint8_t how, uint8_t what, const uint8_t *data
                                    .pool_queue = 1,
                                    .pool_queue_timeout_ms = 1000000,
                                    .pool_reconnect_max_ms = 1000,
-                                   .pool_read_only = how & 1};
+                                   .pool_read_only = how & 1,
+                                   .pool_pooler = how & 64};
     const struct pg_pool_config config = {.config_base = base,
                                           .config_buffers = buffers,
                                           .config_pool = &conf,

@@ -48,6 +48,7 @@ void conn_init(struct pg_conn *c, struct pg_pool *p)
     c->conn_cancel.cancel_done = conn_cancelled;
     c->conn_cancel.cancel_arg = c;
     c->conn_verdict = PG_DONE;
+    c->conn_prefaced = !p->pool_pooler;
     TAILQ_INIT(&c->conn_inflight);
     out_init(&c->conn_out, p->pool_config.config_buffers, 0);
     reader_init(&c->conn_reader, &p->pool_space, p->pool_config.config_buffers, p->pool_config.config_message_max);
