@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct conf_limits limits = {65536, 65536, 100, 1u << 20, 1u << 20};
     struct param_value values[PARAMS];
     const struct pg_type *list[PARAMS];
-    struct params_error error = {0, NULL, NULL};
+    struct params_error error = {.error_why = NULL};
     struct http_parser parser;
     struct http_request rq;
     struct slice args[1];
