@@ -273,6 +273,7 @@ enum handler_result request_submit(struct request *r)
 
 void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg_error *error)
 {
+    AN(outcome != PG_ERROR || error != NULL);
     switch (outcome) {
     case PG_SHED_FULL:
         request_shed(r, SHED_POOL_FULL);
@@ -426,15 +427,16 @@ static inline bool render_usual(struct request *r)
 static void render_error(struct request *r)
 {
     const struct conf *conf = r->req_server->server_conf;
-    const struct conf_route *route = r->req_route != NULL ? r->req_route->route_conf : NULL;
+    const struct server_route *route = r->req_route;
 
     if (r->req_out.out_error == OUT_LIMIT) {
         server_count(r->req_server, STAT_limit_response_bytes, 1);
         request_problem(
             r, 500,
             &(struct problem){.problem_detail = SLICE_LITERAL("the answer is larger than limits.response_bytes")});
-    } else if (route != NULL && route->route_handler == HANDLER_SQL && r->req_query.magic == PG_QUERY_MAGIC &&
-               !conf->conf_pools[route->route_pool].pool_read_only) {
+    } else if (route != NULL && route->route_conf->route_handler == HANDLER_SQL &&
+               r->req_query.magic == PG_QUERY_MAGIC &&
+               !conf->conf_pools[route->route_conf->route_pool].pool_read_only) {
         server_count(r->req_server, STAT_limit_buffers, 1);
         request_problem(r, 500,
                         &(struct problem){.problem_detail = SLICE_LITERAL(
