@@ -8,7 +8,7 @@
 # 13 s).  clang's analyzer takes four times as long as the rest (182 s for everything) and stays out: a suite that is to
 # end within 15 minutes takes 12 already.  So `make analyze` is for who has changed C.
 #
-# What clang-tidy is asked stands in .clang-tidy at the top.  A finding is mended; where the tool is wrong it is silenced
+# What clang-tidy is asked stands in .clang-tidy at the top. A finding is mended; where the tool is wrong it is silenced
 # at that one place, with the reason.  gcc compiles as the build does: below -O2 gcc 12 has six findings more, all of
 # them wrong (leaks in our own malloc and in an array of names).
 set -u
