@@ -205,7 +205,7 @@ static const char *address_parse_v6(const char *text, struct sockaddr_storage *a
 static int address_port(const char *text)
 {
     size_t n = strspn(text, "0123456789");
-    int port = n >= 1 && n <= 5 && text[n] == '\0' ? atoi(text) : 0;
+    int port = n >= 1 && n <= 5 && text[n] == '\0' ? (int)strtol(text, NULL, 10) : 0;
 
     return port >= 1 && port <= 65535 ? port : -1;
 }

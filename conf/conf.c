@@ -42,7 +42,7 @@ struct conf *conf_read(const char *file, const char *const *overrides, unsigned 
         return NULL;
     }
     owner->owner_conf.magic = CONF_MAGIC;
-    conf = &owner->owner_conf;
+    conf = (struct conf *)(void *)owner;
     config_init(&tree);
     text = source_read(file, &len, &report);
     if (text != NULL && conf_parse(&tree, text, len, &report) == 0) {

@@ -153,6 +153,11 @@ static bool scan_comment(struct scan *s)
     return true;
 }
 
+/* gcc's analyzer loses sight of the list behind scan_literals. */
+#pragma GCC diagnostic push
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
 static void scan_string(struct scan *s)
 {
     const char *p = s->scan_p + 1, *end = s->scan_end;
@@ -212,6 +217,7 @@ static void scan_word(struct scan *s)
     }
     s->scan_last = TOKEN_NAME;
 }
+#pragma GCC diagnostic pop
 
 /* As libconfig's scanner takes them: the longest of an integer, 0xHEX, both with L or LL behind, and a fraction. */
 static void scan_number(struct scan *s)

@@ -1,6 +1,7 @@
 #include "conf/net.h"
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,10 +55,11 @@ const char *net_parse(const char *text, struct conf_net *net)
     bits = 128 - first;
     if (slash != NULL) {
         size_t digits = strspn(slash + 1, "0123456789");
+        unsigned given = digits >= 1 && digits <= 3 ? (unsigned)strtoul(slash + 1, NULL, 10) : UINT_MAX;
 
-        if (digits < 1 || digits > 3 || slash[1 + digits] != '\0' || (unsigned)atoi(slash + 1) > bits)
+        if (slash[1 + digits] != '\0' || given > bits)
             return "the length behind the / is not one; allowed: 0..32 for IPv4, 0..128 for IPv6";
-        bits = (unsigned)atoi(slash + 1);
+        bits = given;
     }
     net->net_bits = first + bits;
     return net_is_bare(net) ? NULL : "the address has bits behind the length of its network; allowed: zeros there";

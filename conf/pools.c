@@ -6,7 +6,7 @@
 
 static void pool_read(const struct reader *rd, const config_setting_t *group, const struct conf *conf,
                       struct conf_pool *pool);
-static void pool_check_conninfo(const struct reader *rd, const config_setting_t *group, const char *conninfo);
+static void pool_check_conninfo(const struct reader *rd, const config_setting_t *where, const char *conninfo);
 
 void pools_read(const struct reader *rd, const config_setting_t *root, struct conf *conf)
 {

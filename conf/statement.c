@@ -238,9 +238,7 @@ static enum lexeme lexer_string(struct lexer *x, bool escapes)
             statement_say(x, "has a ' that is never closed");
             return LEXEME_BROKEN;
         }
-        if (escapes && *p == '\\' && p[1] != '\0') {
-            p++;
-        } else if (*p == '\'' && p[1] == '\'') {
+        if ((escapes && *p == '\\' && p[1] != '\0') || (*p == '\'' && p[1] == '\'')) {
             p++;
         } else if (*p == '\'') {
             size_t space = strspn(p + 1, " \t\n\r\f\v");

@@ -38,7 +38,7 @@ struct control {
     struct control_client control_clients[CONTROL_CLIENTS_MAX];
 };
 
-static void control_accept(evutil_socket_t fd, short what, void *arg);
+static void control_accept(evutil_socket_t listener, short what, void *arg);
 static void control_resume(evutil_socket_t fd, short what, void *arg);
 static bool control_allowed(const struct control *c, int fd, struct ucred *peer);
 static void control_admit(struct control *c, int fd);

@@ -223,16 +223,21 @@ static void cgroup_unescape(char *s)
 /* One group's own quota in whole CPUs, rounded up; 0: none. */
 static unsigned cgroup_limit(const char *dir, bool v2)
 {
-    char line[64];
-    long long quota = 0, period = 0, cpus;
+    char line[64], *rest;
+    long long quota, period, cpus;
 
     if (v2) {
-        if (!cgroup_line(dir, "cpu.max", line, sizeof line) || sscanf(line, "%lld %lld", &quota, &period) != 2)
-            return 0; /* "max 100000" among them */
-    } else {
-        if (!cgroup_line(dir, "cpu.cfs_quota_us", line, sizeof line) || sscanf(line, "%lld", &quota) != 1 ||
-            !cgroup_line(dir, "cpu.cfs_period_us", line, sizeof line) || sscanf(line, "%lld", &period) != 1)
+        if (!cgroup_line(dir, "cpu.max", line, sizeof line))
             return 0;
+        quota = strtoll(line, &rest, 10); /* 0 of "max 100000" */
+        period = strtoll(rest, NULL, 10);
+    } else {
+        if (!cgroup_line(dir, "cpu.cfs_quota_us", line, sizeof line))
+            return 0;
+        quota = strtoll(line, NULL, 10);
+        if (!cgroup_line(dir, "cpu.cfs_period_us", line, sizeof line))
+            return 0;
+        period = strtoll(line, NULL, 10);
     }
     if (quota <= 0 || period <= 0)
         return 0; /* v1 says -1 for none */

@@ -266,7 +266,7 @@ static int listen_backlog(void)
     int max = SOMAXCONN;
 
     if (f != NULL) {
-        if (fscanf(f, "%d", &max) != 1 || max < 1)
+        if (fscanf(f, "%d", &max) != 1 || max < 1) /* NOLINT(cert-err34-c): an int of the kernel's */
             max = SOMAXCONN;
         fclose(f);
     }

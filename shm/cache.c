@@ -67,8 +67,8 @@ struct cache *cache_new(unsigned workers, size_t bytes)
     c->cache_region = bytes / CACHE_PAGE * CACHE_PAGE;
     c->cache_sets = (unsigned)(c->cache_region / (CACHE_WAYS * (CACHE_CELL + sizeof(struct cache_index))));
     for (;; c->cache_sets--) { /* the index takes whole pages */
-        c->cache_index_bytes =
-            (c->cache_sets * CACHE_WAYS * sizeof(struct cache_index) + CACHE_PAGE - 1) / CACHE_PAGE * CACHE_PAGE;
+        c->cache_index_bytes = ((size_t)c->cache_sets * CACHE_WAYS * sizeof(struct cache_index) + CACHE_PAGE - 1) /
+                               CACHE_PAGE * CACHE_PAGE;
         if (c->cache_sets == 0 ||
             c->cache_index_bytes + (size_t)c->cache_sets * CACHE_WAYS * CACHE_CELL <= c->cache_region)
             break;

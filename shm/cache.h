@@ -26,8 +26,8 @@
 
 #define CACHE_CELL 4096u
 #define CACHE_HEAD_WORDS 3u /* route and status, lengths, time */
-#define CACHE_WORDS (CACHE_CELL / 8u - CACHE_HEAD_WORDS)
-#define CACHE_ROOM (CACHE_WORDS * 8u) /* octets of a key and its answer, each rounded up to whole words */
+#define CACHE_WORDS ((size_t)CACHE_CELL / 8 - CACHE_HEAD_WORDS)
+#define CACHE_ROOM (CACHE_WORDS * 8) /* octets of a key and its answer, each rounded up to whole words */
 
 struct cache;
 

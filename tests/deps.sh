@@ -10,8 +10,8 @@ export LC_ALL=C
 build=(gcc make pkg-config libc6-dev libevent-dev libpq-dev libconfig-dev libssl-dev)
 run=("${build[@]}" postgresql python3)
 # cmocka: unit tests; pytest (xdist: two at a time), psycopg2, pgbouncer, openssl: end to end; valgrind: allocation and instruction counts;
-# clang and its runtime: second compiler and fuzzing; clang-format, shellcheck: lint; wrk: that `make bench` runs.
-test=("${run[@]}" libcmocka-dev python3-pytest python3-pytest-xdist python3-psycopg2 pgbouncer openssl valgrind clang libclang-rt-dev clang-format shellcheck git wrk)
+# clang and its runtime: second compiler and fuzzing; clang-format, shellcheck: lint; clang-tidy: `make analyze`; wrk: that `make bench` runs.
+test=("${run[@]}" libcmocka-dev python3-pytest python3-pytest-xdist python3-psycopg2 pgbouncer openssl valgrind clang libclang-rt-dev clang-format clang-tidy shellcheck git wrk)
 # gnuplot: charts as PNG; heaptrack; libc6-dbg: names inside of the C library.
 profile=("${test[@]}" gnuplot-nox heaptrack libc6-dbg)
 

@@ -97,7 +97,7 @@ int worker_run(const struct worker_args *args)
 static int worker_init(struct worker *w)
 {
     struct event_config *config = event_config_new();
-    const struct itimerspec tick = {{0, TICK_MS * 1000000}, {0, TICK_MS * 1000000}};
+    const struct itimerspec tick = {{0, TICK_MS * 1000000L}, {0, TICK_MS * 1000000L}};
     unsigned descriptors;
     sigset_t term;
 

@@ -38,6 +38,7 @@ STAGES = [
     ("build-sanitized", MAKE + ["ASAN=1", "UBSAN=1", "all"], 900),
     ("build-clang", MAKE + ["CC=clang", "B=build-clang", "all", "load"], 600),
     ("lint", MAKE + ["lint"], 120),
+    ("analyze", MAKE + ["analyze", "QUICK=1"], 300),
     ("unit", MAKE + ["unit"], 600),
     ("unit-sanitized", MAKE + ["ASAN=1", "UBSAN=1", "unit"], 900),
     ("unit-valgrind", ["tests/run/valgrind.sh"], 600),

@@ -101,6 +101,25 @@ static void environment_and_string_come_together(void **state)
     (void)unsetenv("PGHOST");
 }
 
+static void seconds_are_a_whole_number(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned seconds;
+    } all[] = {{"3", 3},          {" 3 ", 3},        {"2147483647", INT_MAX},     {"", 5},     {"0", 5}, {"-1", 5},
+               {"2147483648", 5}, {"4294967297", 5}, {"99999999999999999999", 5}, {"10ms", 5}, {"x", 5}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        PQconninfoOption options[] = {
+            {.keyword = (char *)(uintptr_t) "connect_timeout", .val = (char *)(uintptr_t)all[i].text},
+            {.keyword = NULL}};
+
+        assert_int_equal(conninfo_seconds(options, "connect_timeout", 5), all[i].seconds);
+        assert_int_equal(conninfo_seconds(options, "keepalives_idle", 7), 7);
+    }
+}
+
 static void a_session_is_opened_as_the_pool_says(void **state)
 {
     struct conf_pool pool = {.pool_conninfo = "user=u dbname=d options='-c work_mem=1MB'",
@@ -155,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bad_string_is_refused_with_a_reason),
         cmocka_unit_test(environment_and_string_come_together),
+        cmocka_unit_test(seconds_are_a_whole_number),
         cmocka_unit_test(a_session_is_opened_as_the_pool_says),
         cmocka_unit_test(a_writing_session_is_not_read_only),
         cmocka_unit_test(a_pooler_gets_no_options),

@@ -3,9 +3,20 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
 
 #include "worker/json/read.h"
+
+/* Memory for so many more requests of shape.c: then one is refused, and those after it are not. */
+static int callocs_left = -1;
+
+static void *scarce_calloc(size_t n, size_t size)
+{
+    return callocs_left-- == 0 ? NULL : calloc(n, size);
+}
+#define calloc scarce_calloc
 #include "worker/json/shape.c"
+#undef calloc
 
 static struct buffers *buffers;
 static struct pg_types *types;
@@ -400,6 +411,39 @@ static void test_malformed_rows(void **state)
     }
 }
 
+/* No shape comes of it, whichever piece of memory is refused; with all of them one does, or the conflict is found. */
+static void test_out_of_memory(void **state)
+{
+    static const struct {
+        const char *names[3];
+        unsigned n;
+        bool conflict;
+    } all[] = {{{NULL}, 0, false}, {{"a", "b.c", "b.d"}, 3, false}, {{"a", "a"}, 2, true}, {{"a.b", "a"}, 2, true}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        bool refused = true;
+
+        for (int k = 0; refused; k++) {
+            struct json_shape *shape;
+            char *why;
+
+            callocs_left = k;
+            shape = shape_of(all[i].names, all[i].n, &why);
+            refused = callocs_left < 0;
+            callocs_left = -1;
+            if (refused || all[i].conflict)
+                assert_null(shape);
+            else
+                assert_non_null(shape);
+            assert_true((shape == NULL) == (why != NULL));
+            free(why);
+            if (shape != NULL)
+                json_shape_free(&shape);
+        }
+    }
+}
+
 /* The limit counts what is written, not what was reserved to be on the safe side. */
 static void test_limit_is_exact(void **state)
 {
@@ -488,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_strings_of_every_length),
         cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_malformed_rows),
+        cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_limit_is_exact),
         cmocka_unit_test(test_out_of_buffers),
     };

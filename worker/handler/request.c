@@ -313,6 +313,7 @@ void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg
     case PG_ERROR: {
         const struct pg_sqlstate *s = pg_sqlstate_find(error->error_sqlstate);
         struct problem p = {.problem_detail = {s->sqlstate_title, strlen(s->sqlstate_title)},
+                            /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): PG_ERROR brings its error */
                             .problem_sqlstate = {error->error_sqlstate, strlen(error->error_sqlstate)},
                             .problem_retry_after = s->sqlstate_retry_after};
 
@@ -432,15 +433,16 @@ static inline bool render_usual(struct request *r)
 static void render_error(struct request *r)
 {
     const struct conf *conf = r->req_server->server_conf;
-    const struct conf_route *route = r->req_route != NULL ? r->req_route->route_conf : NULL;
+    const struct server_route *route = r->req_route;
 
     if (r->req_out.out_error == OUT_LIMIT) {
         server_count(r->req_server, STAT_limit_response_bytes, 1);
         request_problem(
             r, 500,
             &(struct problem){.problem_detail = SLICE_LITERAL("the answer is larger than limits.response_bytes")});
-    } else if (route != NULL && route->route_handler == HANDLER_SQL && r->req_query.magic == PG_QUERY_MAGIC &&
-               !conf->conf_pools[route->route_pool].pool_read_only) {
+    } else if (route != NULL && route->route_conf->route_handler == HANDLER_SQL &&
+               r->req_query.magic == PG_QUERY_MAGIC &&
+               !conf->conf_pools[route->route_conf->route_pool].pool_read_only) {
         server_count(r->req_server, STAT_limit_buffers, 1);
         request_problem(r, 500,
                         &(struct problem){.problem_detail = SLICE_LITERAL(

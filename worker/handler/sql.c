@@ -125,7 +125,7 @@ static int sql_wrap(struct sql *sql)
         sql->sql_open = strdup("");
         return sql->sql_open == NULL ? -1 : 0;
     }
-    bs = buffers_new(16 * BUF_MIN_SIZE + 8 * strlen(wrap));
+    bs = buffers_new((size_t)16 * BUF_MIN_SIZE + 8 * strlen(wrap));
     if (bs == NULL)
         return -1;
     out_init(&o, bs, 0);

@@ -349,7 +349,7 @@ static void conn_order(struct conn *c)
     else if (c->conn_closing && c->conn_requests_n == 0)
         conn_end(c);
     else if (c->conn_eof && c->conn_requests_n == 0 && !c->conn_held)
-        conn_close(c);
+        conn_close(c); /* NOLINT(bugprone-branch-clone): the order is what matters */
     else if (c->conn_requests_n > 0 || c->conn_reads != CONN_IDLE) {
         if ((c->conn_eof || c->conn_hangup) && c->conn_requests_n > 0) /* the latter: what is before it is not read */
             conn_move(c, CONN_LEFT);

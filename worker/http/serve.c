@@ -352,7 +352,7 @@ static bool body_chunks(struct conn *c, struct request *r, char *in, size_t n, s
 static bool body_grow(struct conn *c, struct request *r)
 {
     struct buffers *bs = c->conn_server->server_buffers;
-    struct buf *b = buf_get(bs, 2 * r->req_body_len + 4 * BUF_DATA_MIN);
+    struct buf *b = buf_get(bs, 2 * r->req_body_len + (size_t)4 * BUF_DATA_MIN);
 
     if (b == NULL) {
         conn_no_buffers(c);

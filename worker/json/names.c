@@ -140,7 +140,7 @@ static uint64_t hash(const char *p, size_t len, bool has_escape)
     if (__builtin_expect(key[1] == 0, 0)) {
         /* Where the kernel has no random octets yet, an address must do: names are few enough to live with it. */
         if (getrandom(key, sizeof(key), GRND_NONBLOCK) != (ssize_t)sizeof(key))
-            key[0] = (uintptr_t)&run;
+            key[0] = (uintptr_t)p;
         key[1] |= 1;
     }
     v[0] = key[0] ^ 0x736f6d6570736575ull;

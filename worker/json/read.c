@@ -21,7 +21,7 @@ struct reader {
     const char *reader_value;          /* where it begins */
 };
 
-static const char *read_document(struct reader *r, enum json_kind *kind);
+static const char *read_document(struct reader *r, enum json_kind *top);
 static const char *read_name(struct reader *r);
 static const char *read_string(struct reader *r);
 static const char *read_escape(struct reader *r);

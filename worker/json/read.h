@@ -31,7 +31,7 @@ const char *json_read_object(struct slice doc, struct json_member *members, unsi
 
 /* Walks a checked string's content one unescaped run at a time: returns the next run of octets (into doc or into
  * scratch[4]) or an empty slice at the end. */
-struct slice json_string_next(const char **p, const char *end, char scratch[4]);
+struct slice json_string_next(const char **at, const char *end, char scratch[4]);
 
 /* Walks the elements of a checked array (`[...]` with its brackets): *at is 0 at first; false at the end. */
 bool json_array_next(struct slice array, size_t *at, struct slice *value, enum json_kind *kind);

@@ -31,8 +31,8 @@ struct builder {
 };
 
 static char *node_add(struct node *root, const char *name, unsigned column);
-static struct node *node_child(struct node *parent, const char *part, size_t len);
-static struct node *node_new(struct node *parent, const char *part, size_t len);
+static struct node *node_child(struct node *parent, const char *part, size_t len, bool *fresh);
+static struct node *node_new(struct node *parent, char *name);
 static void node_free(struct node *n);
 static char *complain(const char *what, const char *name);
 static void build(struct builder *b, const struct node *parent);
@@ -51,6 +51,7 @@ struct json_shape *json_shape_new(const char *const *names, const struct pg_type
     char *text = NULL;
     size_t len;
     unsigned i;
+    bool built;
 
     *why = NULL;
     if (n > COLUMNS_MAX)
@@ -61,11 +62,12 @@ struct json_shape *json_shape_new(const char *const *names, const struct pg_type
         b.builder_at = calloc(n + 1, sizeof(*b.builder_at));
         b.builder_columns = calloc(n + 1, sizeof(*b.builder_columns));
         b.builder_file = open_memstream(&text, &len);
-        if (b.builder_at != NULL && b.builder_columns != NULL && b.builder_file != NULL) {
+        built = b.builder_at != NULL && b.builder_columns != NULL && b.builder_file != NULL;
+        if (built) {
             build(&b, &root);
             b.builder_at[n] = ftell(b.builder_file);
         }
-        if (b.builder_file != NULL && fclose(b.builder_file) == 0 && b.builder_n == n && text != NULL)
+        if (b.builder_file != NULL && fclose(b.builder_file) == 0 && built && b.builder_n == n && text != NULL)
             shape = assemble(&b, text, types);
         if (shape == NULL)
             *why = complain("out of memory", NULL);
@@ -149,62 +151,60 @@ static char *node_add(struct node *root, const char *name, unsigned column)
     struct node *parent = root, *n;
     const char *part = name, *dot;
     size_t len;
+    bool fresh;
 
     for (;;) {
         dot = strchr(part, '.');
         len = dot == NULL ? strlen(part) : (size_t)(dot - part);
         if (len == 0)
             return complain(*name == '\0' ? "a column has no name" : "an empty part in the column name", name);
-        n = node_child(parent, part, len);
-        if (dot == NULL)
-            break;
-        if (n == NULL)
-            n = node_new(parent, part, len);
+        n = node_child(parent, part, len, &fresh);
         if (n == NULL)
             return complain("out of memory", NULL);
+        if (dot == NULL)
+            break;
         if (n->node_column >= 0)
             return complain("a value and an object at once: a prefix of the column name is itself a column", name);
         parent = n;
         part = dot + 1;
     }
-    if (n != NULL)
+    if (!fresh)
         return n->node_column >= 0 ? complain("two columns with the name", name)
                                    : complain("a value and an object at once: other columns nest below the name", name);
-    n = node_new(parent, part, len);
-    if (n == NULL)
-        return complain("out of memory", NULL);
     n->node_column = (int)column;
     return NULL;
 }
 
-static struct node *node_child(struct node *parent, const char *part, size_t len)
+/* The child of that name, which is made where there is none; NULL: out of memory. */
+static struct node *node_child(struct node *parent, const char *part, size_t len, bool *fresh)
 {
-    struct node *n = NULL;
-    char *quoted = malloc(6 * len + 2);
-    size_t quoted_len;
+    char *quoted = calloc(1, 6 * len + 3);
+    struct node *n;
 
     if (quoted == NULL)
         return NULL;
-    quoted_len = json_quote(quoted, part, len);
-    for (n = parent->node_first; n != NULL; n = n->node_next)
-        if (strlen(n->node_name) == quoted_len && memcmp(n->node_name, quoted, quoted_len) == 0)
-            break;
-    free(quoted);
-    return n;
+    json_quote(quoted, part, len);
+    for (n = parent->node_first; n != NULL; n = n->node_next) {
+        if (strcmp(n->node_name, quoted) == 0) {
+            free(quoted);
+            *fresh = false;
+            return n;
+        }
+    }
+    *fresh = true;
+    return node_new(parent, quoted);
 }
 
-static struct node *node_new(struct node *parent, const char *part, size_t len)
+/* Takes the name. */
+static struct node *node_new(struct node *parent, char *name)
 {
     struct node *n = calloc(1, sizeof(*n));
 
-    if (n == NULL)
-        return NULL;
-    n->node_name = calloc(1, 6 * len + 3);
-    if (n->node_name == NULL) {
-        free(n);
+    if (n == NULL) {
+        free(name);
         return NULL;
     }
-    json_quote(n->node_name, part, len);
+    n->node_name = name;
     n->node_column = -1;
     if (parent->node_last == NULL)
         parent->node_first = n;

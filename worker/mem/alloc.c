@@ -99,12 +99,14 @@ __attribute__((constructor)) static void hooks_install(void)
 
 #elif !defined(VANILLA_LIBC_MALLOC) /* for tools that put themselves in the library's place */
 
-/* The C library's own, under the names that it keeps for whoever replaces the public ones. */
+/* NOLINTBEGIN(bugprone-reserved-identifier): they are the C library's. */
+/* Its own, under the names that it keeps for whoever replaces the public ones. */
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 void *malloc(size_t size)
 {

@@ -1,7 +1,10 @@
 /* A pool's connection string and the session that it is to open. */
 #include "worker/pg/conninfo.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CONNINFO_WORDS 16
@@ -46,6 +49,20 @@ const char *conninfo_get(const PQconninfoOption *options, const char *name)
         if (strcmp(options->keyword, name) == 0)
             return options->val != NULL && options->val[0] != '\0' ? options->val : NULL;
     return NULL;
+}
+
+unsigned conninfo_seconds(const PQconninfoOption *options, const char *name, unsigned otherwise)
+{
+    const char *text = conninfo_get(options, name);
+    char *end;
+    long v;
+
+    if (text == NULL)
+        return otherwise;
+    errno = 0;
+    v = strtol(text, &end, 10);
+    end += strspn(end, " \t\n\r\f\v"); /* libpq passes over white space on both sides */
+    return errno == 0 && *end == '\0' && v > 0 && v <= INT_MAX ? (unsigned)v : otherwise;
 }
 
 PGconn *conninfo_connect(const struct conf_pool *pool, const PQconninfoOption *options, const char *host,

@@ -12,6 +12,8 @@
 PQconninfoOption *conninfo_read(const char *conninfo, char *why, size_t why_len) MUSTCHECK;
 /* One of them: NULL when it is not set or empty. */
 const char *conninfo_get(const PQconninfoOption *options, const char *name);
+/* One that is a number of seconds; `otherwise` when it is not, or none of 1..INT_MAX. */
+unsigned conninfo_seconds(const PQconninfoOption *options, const char *name, unsigned otherwise);
 
 /* Begins to connect without blocking.  host, hostaddr, port: comma lists that replace the string's, or NULL.  Adds the
  * session settings of DESIGN 9 and the pool's own.  NULL: out of memory; failures show in PQstatus. */

@@ -82,6 +82,11 @@ static bool describe_same(const struct pg_statement *s, const PGresult *r, const
     return true;
 }
 
+/* gcc's analyzer does not see what is stored at places that it cannot count. */
+#pragma GCC diagnostic push
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
 static int describe_take(struct pg_statement *s, const PGresult *r, const struct pg_types *types)
 {
     unsigned params_n = (unsigned)PQnparams(r), columns_n = (unsigned)PQnfields(r);
@@ -104,6 +109,7 @@ static int describe_take(struct pg_statement *s, const PGresult *r, const struct
     }
     return 0;
 }
+#pragma GCC diagnostic pop
 
 static bool describe_broken(struct pg_statement *s, const char *why)
 {

@@ -46,6 +46,7 @@ static ssize_t keydata_write(void *cookie, const char *p, size_t n)
         }
         k->keydata_line[k->keydata_line_n] = '\0';
         k->keydata_line_n = 0;
+        /* NOLINTNEXTLINE(cert-err34-c): libpq printed them with %d */
         if (sscanf(k->keydata_line, "B\t12\tBackendKeyData\t %" SCNd32 " %" SCNd32, &pid, &key) == 2) {
             k->keydata_found = true;
             k->keydata_pid = (uint32_t)pid;

@@ -143,15 +143,11 @@ static void link_event_cb(int fd, short what, void *arg)
 static void link_wait(struct link *l, short what, unsigned seconds)
 {
     struct timeval patience = {seconds, 0};
-    const char *timeout;
 
-    if (l->link_state == LINK_CONNECTING) {
-        timeout = conninfo_get(l->link_options, "connect_timeout");
-        if (timeout != NULL && atoi(timeout) > 0)
-            patience.tv_sec = atoi(timeout);
-    } else {
+    if (l->link_state == LINK_CONNECTING)
+        patience.tv_sec = conninfo_seconds(l->link_options, "connect_timeout", seconds);
+    else
         patience.tv_sec += l->link_pool->pool_statement_timeout_ms / 1000;
-    }
     AZ(event_assign(&l->link_event, l->link_base, PQsocket(l->link_pg), what, link_event_cb, l));
     (void)event_add(&l->link_event, &patience);
 }

@@ -113,7 +113,6 @@ bool reader_park(struct reader *r, struct codec_message *m)
 {
     size_t have = (size_t)(r->reader_end - r->reader_pos);
     bool dropped = false;
-    struct buf *b = r->reader_parked;
 
     if (r->reader_large > 0) { /* it stays in its block until it is complete and handed out */
         if (have == 0) {
@@ -124,7 +123,8 @@ bool reader_park(struct reader *r, struct codec_message *m)
         memcpy(r->reader_few, r->reader_pos, have);
         r->reader_few_n = (unsigned)have;
     } else if (have > 0) {
-        b = buf_get(r->reader_buffers, have);
+        struct buf *b = buf_get(r->reader_buffers, have);
+
         if (b != NULL) {
             memcpy(b->buf_data, r->reader_pos, have);
             b->buf_end = (uint32_t)have;

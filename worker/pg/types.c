@@ -185,8 +185,9 @@ int pg_types_learn(struct pg_types *t, const char *const *columns, unsigned n)
         return -1;
     e->entry_base = class == 'd' ? reference(t, base) : NULL;
     type->type_kind = PG_OTHER;
-    type->type_delim =
-        columns[COLUMN_DELIM] != NULL && columns[COLUMN_DELIM][0] != '\0' ? columns[COLUMN_DELIM][0] : ',';
+    type->type_delim = ',';
+    if (columns[COLUMN_DELIM] != NULL && columns[COLUMN_DELIM][0] != '\0')
+        type->type_delim = columns[COLUMN_DELIM][0];
     type->type_elem = NULL;
     e->entry_learnt = true; /* whatever happens now, it can be used: as text */
     if (class == 'a') {
