@@ -151,6 +151,8 @@ static void answer(struct run *r, uint8_t how, uint8_t what, const uint8_t *data
 
         AN(write(fds[1], data + at, n) == (ssize_t)n);
         wire_read(c, false);
+        while (!TAILQ_EMPTY(&p->pool_again)) /* it has read its share of a turn */
+            wire_read_again(p);
         pg_pool_flush(p, pg_now());
     }
     r->run_lost = c->conn_fd == -1;
