@@ -343,7 +343,8 @@ static const char *master_ask(struct master *m, enum ask ask)
     case ASK_REFUSE_ENDING:
         return "the server is ending";
     case ASK_REFUSE_UNSUPPORTED:
-        return "not supported by this version";
+        return ask == ASK_RELOAD ? "not supported by this version: a restart applies changes"
+                                 : "not supported by this version";
     }
     return NULL;
 }
