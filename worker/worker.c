@@ -54,7 +54,7 @@ struct worker {
 
 static int worker_init(struct worker *w);
 static int worker_servers(struct worker *w);
-static void worker_fini(struct worker *w);
+static void worker_fini(struct worker *w, enum worker_state end);
 static void worker_turns(struct worker *w);
 static bool worker_flush(struct worker *w);
 static void worker_drain(struct worker *w);
@@ -87,7 +87,7 @@ int worker_run(const struct worker_args *args)
     if (args->args_cache != NULL)
         cache_attach(args->args_cache, args->args_slot);
     if (worker_init(&w) != 0) {
-        worker_fini(&w);
+        worker_fini(&w, WORKER_STATE_DEAD);
         return WORKER_EXIT_FATAL;
     }
     worker_gauges(&w);
@@ -95,7 +95,7 @@ int worker_run(const struct worker_args *args)
     worker_turns(&w);
     worker_tell_sheds(&w, true);
     (void)alloc_enter(ALLOC_START); /* tearing down may allocate */
-    worker_fini(&w);
+    worker_fini(&w, WORKER_STATE_LEFT);
     return WORKER_EXIT_OK;
 }
 
@@ -241,11 +241,11 @@ static int worker_servers(struct worker *w)
     return 0;
 }
 
-static void worker_fini(struct worker *w)
+static void worker_fini(struct worker *w, enum worker_state end)
 {
     unsigned i;
 
-    segment_worker_state(w->worker_args->args_segment, w->worker_args->args_slot, WORKER_STATE_DEAD);
+    segment_worker_state(w->worker_args->args_segment, w->worker_args->args_slot, end);
     /* The pools first: their queries belong to requests, and their statements to the routes' handlers. */
     for (i = 0; w->worker_pools != NULL && i < w->worker_conf->conf_pools_n; i++)
         if (w->worker_pools[i] != NULL)

@@ -252,6 +252,9 @@ class Bench:
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     names = [name for name in sys.argv[1:] if not name.startswith("-")] or ["batch", "connections", "overload", "peer"]
     smoke = "--smoke" in sys.argv[1:]
     if shutil.which("wrk") is None:

@@ -110,6 +110,9 @@ def runaway(cluster, verdict):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     short = "--short" in sys.argv[1:]
     make("PLANT=1", "build-plant/vanilla", "build-plant/vanillactl")
     if not short:
