@@ -1,12 +1,20 @@
 #include "conf/check.h"
 
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "conf/pools.h"
 
 static void check_paths(const struct reader *rd, const config_setting_t *root);
 static void check_path(const struct reader *rd, enum option_group table, const config_setting_t *group,
                        const char *name, const char *words);
+static void check_folder(const struct reader *rd, const config_setting_t *member, const char *name, const char *path);
+static void check_account(const struct reader *rd, const config_setting_t *root, const char *name, bool there);
 static void check_memory(const struct reader *rd, const config_setting_t *root, const struct conf *conf);
 static void check_shares(const struct reader *rd, const config_setting_t *root, const struct conf *conf);
 static const config_setting_t *check_where(const config_setting_t *root, const char *group, const char *name);
@@ -18,6 +26,10 @@ void conf_check(const struct reader *rd, const config_setting_t *root, const str
     if (shed != NULL)
         shed_status_check(rd, OPTION_SHED, shed, "status");
     check_paths(rd, root);
+    if (options_member(OPTION_TOP, root, "user") != NULL)
+        check_account(rd, root, "user", getpwnam(conf->conf_user) != NULL);
+    if (options_member(OPTION_TOP, root, "group") != NULL)
+        check_account(rd, root, "group", getgrnam(conf->conf_group) != NULL);
     if (rd->reader_report->report_errors != 0)
         return; /* what follows may follow from them */
     check_memory(rd, root, conf);
@@ -53,9 +65,45 @@ static void check_path(const struct reader *rd, enum option_group table, const c
     else if (*words != '\0' && strpbrk(s, "/.") == NULL)
         report_setting(rd->reader_report, member, "%s is \"%.128s\"; allowed: a path, with a / or a . in it, or %s",
                        name, s, words);
+    else if (*words != '\0')
+        check_folder(rd, member, name, s);
+}
+
+/* A log file is made when it is not there; its folder is not. */
+static void check_folder(const struct reader *rd, const config_setting_t *member, const char *name, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? strndup(path, slash != path ? (size_t)(slash - path) : 1) : NULL;
+    struct stat st;
+
+    if (folder != NULL && stat(folder, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
+        report_setting(rd->reader_report, member,
+                       "%s is \"%.128s\", and there is no folder %.128s; allowed: one that is there", name, path,
+                       folder);
+    else if (folder != NULL && stat(folder, &st) == 0 && !S_ISDIR(st.st_mode))
+        report_setting(rd->reader_report, member,
+                       "%s is \"%.128s\", and %.128s is not a folder; allowed: one that is there", name, path, folder);
+    free(folder);
+}
+
+/* Only root can change to another user; to others the setting means nothing, but the file may be for root. */
+static void check_account(const struct reader *rd, const config_setting_t *root, const char *name, bool there)
+{
+    const config_setting_t *member = config_setting_get_member(root, name);
+
+    if (there)
+        return;
+    if (geteuid() == 0)
+        report_setting(rd->reader_report, member, "%s is \"%.64s\"; allowed: one that is there", name,
+                       config_setting_get_string(member));
+    else
+        report_warning(rd->reader_report, member, "there is no %s \"%.64s\" here; root could not start this", name,
+                       config_setting_get_string(member));
 }
 
 /* One request at each limit should find room: its head and body as they came, and its answer. */
+static void check_folder(const struct reader *rd, const config_setting_t *member, const char *name, const char *path);
+static void check_account(const struct reader *rd, const config_setting_t *root, const char *name, bool there);
 static void check_memory(const struct reader *rd, const config_setting_t *root, const struct conf *conf)
 {
     unsigned long long one = (unsigned long long)conf->conf_limits.limit_request_line +

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "conf/options.h"
+
 /* What was read last: a comma, an equals sign and so on decide what may follow. */
 enum token {
     TOKEN_START,
@@ -23,6 +25,8 @@ struct scan {
     int scan_line;
     enum token scan_last;
     bool scan_last_string; /* scan_last is a string */
+    const char *scan_name; /* the latest, of scan_name_n octets */
+    int scan_name_n;
     unsigned scan_depth;
     char scan_open[LITERAL_DEPTH_MAX]; /* the brackets that are open, and their lines */
     int scan_open_line[LITERAL_DEPTH_MAX];
@@ -40,6 +44,7 @@ static void scan_number(struct scan *s);
 static void scan_bracket_open(struct scan *s);
 static void scan_bracket_close(struct scan *s);
 static void scan_before_value(struct scan *s, const char *what);
+static void scan_equals_missing(struct scan *s, const char *article, const char *before, int n);
 static bool scan_in_list(const struct scan *s);
 static size_t scan_digits(const char *p, const char *end);
 static size_t scan_exponent(const char *p, const char *end);
@@ -211,10 +216,11 @@ static void scan_word(struct scan *s)
                      n < 64 ? (int)n : 64, p, n < 64 ? (int)n : 64, p);
         s->scan_broken = true;
     } else if (s->scan_last == TOKEN_NAME) {
-        report_error(s->scan_report, s->scan_line, "an equals sign is missing before %.*s; allowed: NAME = VALUE;",
-                     n < 64 ? (int)n : 64, p);
+        scan_equals_missing(s, "", p, n < 64 ? (int)n : 64);
         s->scan_broken = true;
     }
+    s->scan_name = p;
+    s->scan_name_n = n < 64 ? (int)n : 64;
     s->scan_last = TOKEN_NAME;
 }
 #pragma GCC diagnostic pop
@@ -311,13 +317,26 @@ static void scan_before_value(struct scan *s, const char *what)
     if (scan_in_list(s) && after_value)
         report_error(s->scan_report, s->scan_line, "a comma is missing before this %s", what);
     else if (!scan_in_list(s) && s->scan_last == TOKEN_NAME)
-        report_error(s->scan_report, s->scan_line, "an equals sign is missing before this %s; allowed: NAME = VALUE;",
-                     what);
+        scan_equals_missing(s, "this ", what, (int)strlen(what));
     else if (!scan_in_list(s))
         report_error(s->scan_report, s->scan_line, "a %s without a name; allowed: NAME = VALUE;", what);
     else
         return;
     s->scan_broken = true;
+}
+
+/* A directive of another server's may be neither written nor named as ours are. */
+static void scan_equals_missing(struct scan *s, const char *article, const char *before, int n)
+{
+    const struct option *o;
+    bool known = false;
+
+    for (unsigned i = 0; !known && (o = options_row(i)) != NULL; i++)
+        known = strlen(o->option_name) == (size_t)s->scan_name_n &&
+                strncasecmp(o->option_name, s->scan_name, (size_t)s->scan_name_n) == 0;
+    report_error(s->scan_report, s->scan_line,
+                 "an equals sign is missing between %.*s and %s%.*s; allowed: NAME = VALUE;%s", s->scan_name_n,
+                 s->scan_name, article, n, before, known ? "" : " and that is not a setting's name");
 }
 
 static bool scan_in_list(const struct scan *s)

@@ -58,7 +58,7 @@ int log_open(const struct conf_log *conf)
     if (conf->log_access != NULL && strcmp(conf->log_access, "off") != 0 &&
         log_sink_open(&access, conf->log_access) != 0) {
         log_sink_close(&sink);
-        return -1;
+        return -2;
     }
     log_now.log_level = conf->log_level;
     log_now.log_json = conf->log_json;
@@ -71,9 +71,12 @@ int log_open(const struct conf_log *conf)
 
 int log_reopen(void)
 {
-    int rc = log_sink_reopen(&log_now.log_main);
+    int rc = log_sink_reopen(&log_now.log_main), why = errno;
 
-    return log_sink_reopen(&log_now.log_access) != 0 ? -1 : rc;
+    if (log_sink_reopen(&log_now.log_access) != 0 && rc == 0)
+        return -2;
+    errno = why;
+    return rc;
 }
 
 void log_speaker(const char *who)

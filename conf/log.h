@@ -12,12 +12,13 @@
 
 #define LOG_LINE_MAX 2048 /* octets with the line's end; what is longer is cut and ends in "..." */
 
-/* Opens the log that `conf` describes (its strings must live on); 0, or -1 with errno and the log as it was.  Before
+/* Opens the log that `conf` describes (its strings must live on); 0, or with errno and the log as it was -1, when it is
+ * the file that cannot be opened, or -2, when it is the access log.  Before
  * the first log_open lines go to stderr, from LOG_LEVEL_INFO up, as text. */
 int log_open(const struct conf_log *conf);
 
-/* Opens a log file's path again, after its rotation; stderr stays.  0, or -1 with errno and the old file still in use,
- * which a worker that may not open the path can live with. */
+/* Opens a log file's path again, after its rotation; stderr stays.  0, or as log_open with the old file still in use,
+ * -1 when it is both, which a worker that may not open the path can live with. */
 int log_reopen(void);
 
 /* Who speaks, before each message: "master", "worker 3".  The string is copied; "" for nobody. */

@@ -99,9 +99,14 @@ static void route_check_path(struct draft *d)
     if (path == NULL)
         return;
     d->draft_path_fits = path_check(d->draft_route->route_path, why, sizeof why);
-    if (d->draft_path_fits)
+    if (d->draft_path_fits) {
         route_check_duplicate(d);
-    else
+        if (strchr(d->draft_route->route_path, '*') != NULL)
+            report_warning(d->draft_reader->reader_report, path,
+                           "path \"%.128s\": a * is an octet as any other, and matches only itself; {name} is for one "
+                           "whole segment",
+                           d->draft_route->route_path);
+    } else
         report_setting(d->draft_reader->reader_report, path, "path \"%.128s\" %s", d->draft_route->route_path, why);
 }
 
@@ -289,6 +294,12 @@ static void route_choose_pool(struct draft *d)
                 found = (int)i;
     }
     route->route_pool = found >= 0 ? (unsigned)found : 0; /* none of the wanted kind: the first */
+    if (pool == NULL && !reads && found < 0 && conf->conf_pools_n > 0 && route_member(d, "method") != NULL)
+        report_warning(
+            r, d->draft_group,
+            "%s goes to a pool that is read_only, as all are: a statement that writes will be a 405; allowed: "
+            "a pool that is not, or with its name in pool, when the statement only reads",
+            conf_method_name(route->route_method));
 }
 
 static void route_check_result(struct draft *d)

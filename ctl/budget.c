@@ -10,7 +10,7 @@
 static void budget_print(const struct segment *s);
 static void budget_row(struct table *t, uint64_t connections, uint64_t requests, uint64_t buffers, uint64_t cache,
                        uint64_t used, uint64_t peak);
-static void budget_each(const struct segment *s, const char *what, enum stat_worker all, enum stat_worker one);
+static void budget_each(const struct segment *s);
 static void budget_pool(const struct segment *s, unsigned pool);
 
 enum ctl_exit command_budget(const struct ctl *ctl)
@@ -43,8 +43,7 @@ static void budget_print(const struct segment *s)
     table_print(&t, stdout);
     printf("\nBUFFERS and CACHE are limits, USED is of the buffers; the server's peak is that of the worker with the "
            "highest.\n\n");
-    budget_each(s, "connections", STAT_memory_connections, STAT_memory_connection);
-    budget_each(s, "requests", STAT_memory_requests, STAT_memory_request);
+    budget_each(s);
     for (i = 0; i < view_pools(s); i++)
         budget_pool(s, i);
 }
@@ -63,14 +62,21 @@ static void budget_row(struct table *t, uint64_t connections, uint64_t requests,
     table_text(t, "%s", format_bytes(text, peak));
 }
 
-static void budget_each(const struct segment *s, const char *what, enum stat_worker all, enum stat_worker one)
+/* What is reserved for connections is of several sizes; the requests are all alike. */
+static void budget_each(const struct segment *s)
 {
-    uint64_t bytes = view_total(s, all), each = view_total(s, one);
+    uint64_t connections = view_total(s, STAT_memory_connections), connection = view_total(s, STAT_memory_connection);
+    uint64_t requests = view_total(s, STAT_memory_requests), request = view_total(s, STAT_memory_request);
     char text[FORMAT_MAX];
 
-    if (each > 0)
-        printf("%s: %llu of %llu octets each, %s in all workers\n", what, (unsigned long long)(bytes / each),
-               (unsigned long long)each, format_bytes(text, bytes));
+    if (connection > 0)
+        printf(
+            "connections: %llu octets each; with room for heads that are slow in coming and the table of client %s in "
+            "all workers\n",
+            (unsigned long long)connection, format_bytes(text, connections));
+    if (request > 0)
+        printf("requests: %llu of %llu octets each, %s in all workers\n", (unsigned long long)(requests / request),
+               (unsigned long long)request, format_bytes(text, requests));
 }
 
 static void budget_pool(const struct segment *s, unsigned pool)

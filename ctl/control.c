@@ -10,6 +10,7 @@
 #include "shm/version.h"
 
 #define CONTROL_ANSWER_MAX 65536
+#define CONTROL_INFLIGHT_MAX 1024u /* conf/options.def */
 
 static bool control_setting(const char *argument);
 
@@ -20,7 +21,8 @@ enum ctl_exit command_control(const struct ctl *ctl)
     const char *argument = ctl->ctl_now ? "now" : ctl->ctl_argument;
 
     if (ctl->ctl_argument != NULL && !control_setting(ctl->ctl_argument))
-        return ctl_usage("%s: POOL.max_inflight=N is what can be set", ctl->ctl_argument);
+        return ctl_usage("%s: POOL.max_inflight=N is what can be set, N from 1 to %u", ctl->ctl_argument,
+                         CONTROL_INFLIGHT_MAX);
     if (snprintf(line, sizeof(line), "%s%s%s", ctl->ctl_command, argument != NULL ? " " : "",
                  argument != NULL ? argument : "") >= (int)sizeof(line) - 1)
         return ctl_usage("the argument is too long");
@@ -39,7 +41,7 @@ enum ctl_exit command_control(const struct ctl *ctl)
     return ctl_failed("%s", answer);
 }
 
-/* POOL.max_inflight=N, N from 1; whether the pool exists is the server's to say. */
+/* POOL.max_inflight=N, N in its range; whether the pool exists is the server's to say. */
 static bool control_setting(const char *argument)
 {
     static const char key[] = ".max_inflight=";
@@ -51,7 +53,8 @@ static bool control_setting(const char *argument)
         if ((unsigned char)*p < ' ' || *p == 0x7f)
             return false;
     p = at + sizeof(key) - 1;
-    return strspn(p, "0123456789") == strlen(p) && strlen(p) <= 9 && strtoul(p, NULL, 10) > 0;
+    return strspn(p, "0123456789") == strlen(p) && strlen(p) <= 9 && strtoul(p, NULL, 10) > 0 &&
+           strtoul(p, NULL, 10) <= CONTROL_INFLIGHT_MAX;
 }
 
 enum ctl_exit command_version(const struct ctl *ctl)

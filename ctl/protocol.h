@@ -14,7 +14,7 @@
 #define CONTROL_COMMANDS                                            \
     CONTROL(ping, "", "answers when the master's loop runs")        \
     CONTROL(version, "", "the running binary's version")            \
-    CONTROL(reload, "", "read the configuration again (as SIGHUP)") \
+    CONTROL(reload, "", "for a later version: always refused")      \
     CONTROL(drain, "", "stop accepting, finish what is begun, end") \
     CONTROL(stop, "[now]", "as drain; with now: end at once")       \
     CONTROL(set, "POOL.max_inflight=N", "change a pool's max_inflight while running")

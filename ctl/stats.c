@@ -92,6 +92,8 @@ static void stats_table(const struct segment *s)
     fputs("\n", stdout);
     tables_pools(s);
     fputs("\n", stdout);
+    tables_pools_more(s);
+    fputs("\n", stdout);
     tables_routes(s);
 }
 

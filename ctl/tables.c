@@ -10,14 +10,15 @@
 #include "ctl/table.h"
 #include "shm/view.h"
 
+static void tables_who(const struct segment *s);
 static const char *tables_ago(char *to, uint64_t then_ns, bool stale);
 static void tables_worker(struct table *t, const struct segment *s, unsigned slot, bool stale);
 static void tables_pool(struct table *t, const struct segment *s, unsigned pool);
-static void tables_route(struct table *t, const struct segment *s, unsigned route);
+static void tables_route(struct table *t, const struct segment *s, unsigned route, bool cached);
 
 enum ctl_exit command_workers(const struct ctl *ctl)
 {
-    return figures_print(ctl, tables_workers);
+    return figures_print(ctl, tables_who);
 }
 
 enum ctl_exit command_pools(const struct ctl *ctl)
@@ -80,7 +81,8 @@ static void tables_worker(struct table *t, const struct segment *s, unsigned slo
         table_text(t, "-");
     table_text(t, "%s", view_state_name(w.worker_state));
     table_number(t, w.worker_generation);
-    table_text(t, "%s", tables_ago(text, w.worker_started_ns, stale || w.worker_state == WORKER_STATE_DEAD));
+    table_text(t, "%s",
+               tables_ago(text, w.worker_started_ns, stale || !view_counts(w.worker_state, COUNTER_KIND_GAUGE)));
     table_text(t, "%s", tables_ago(text, w.worker_heartbeat_ns, stale));
     table_number(t, view_worker_counter(s, slot, STAT_http_connections));
     table_number(t, view_worker_counter(s, slot, STAT_http_requests));
@@ -90,7 +92,37 @@ static void tables_worker(struct table *t, const struct segment *s, unsigned slo
                view_worker_counter(s, slot, STAT_shed_connections));
 }
 
+static void tables_who(const struct segment *s)
+{
+    tables_workers(s);
+    fputc('\n', stdout);
+    tables_shares(s);
+}
+
+void tables_shares(const struct segment *s)
+{
+    static const char *const headings[] = {">WORKER", "POOL", ">UP", ">SLOTS", ">INFLIGHT", ">WAITING", NULL};
+    static const enum stat_pool columns[] = {STAT_pool_up, STAT_pool_slots, STAT_pool_inflight, STAT_pool_waiting};
+    struct table *t = table_new(headings);
+    struct view_worker w;
+    unsigned slot, pool, i;
+
+    for (slot = 0; slot < view_workers(s); slot++) {
+        view_worker(s, slot, &w);
+        for (pool = 0; pool < view_pools(s); pool++) {
+            table_number(t, slot);
+            table_text(t, "%s", view_pool_name(s, pool));
+            for (i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+                table_number(t, view_counts(w.worker_state, COUNTER_KIND_GAUGE)
+                                    ? view_worker_pool(s, slot, pool, columns[i])
+                                    : 0);
+        }
+    }
+    table_print(&t, stdout);
+}
+
 /* How long since a moment of CLOCK_MONOTONIC; "-" when there was none, or when the clock may be another boot's. */
+static void tables_who(const struct segment *s);
 static const char *tables_ago(char *to, uint64_t then_ns, bool stale)
 {
     struct timespec ts;
@@ -138,19 +170,48 @@ static void tables_pool(struct table *t, const struct segment *s, unsigned pool)
     table_number(t, view_pool(s, pool, STAT_pool_disconnects));
 }
 
+/* BATCH is queries by syncs. */
+void tables_pools_more(const struct segment *s)
+{
+    static const enum stat_pool shown[] = {STAT_pool_connections, STAT_pool_up,         STAT_pool_slots,
+                                           STAT_pool_inflight,    STAT_pool_waiting,    STAT_pool_queries,
+                                           STAT_pool_rows,        STAT_pool_errors,     STAT_pool_retried,
+                                           STAT_pool_lost,        STAT_pool_disconnects};
+    static const char *const headings[] = {"POOL", "COUNTER", ">TOTAL", "UNIT", NULL};
+    struct table *t = table_new(headings);
+    unsigned pool, i, j;
+
+    for (pool = 0; pool < view_pools(s); pool++)
+        for (i = 0; i < STAT_POOL_N; i++) {
+            for (j = 0; j < sizeof(shown) / sizeof(shown[0]) && shown[j] != (enum stat_pool)i; j++)
+                ;
+            if (j < sizeof(shown) / sizeof(shown[0]) || view_pool(s, pool, (enum stat_pool)i) == 0)
+                continue;
+            table_text(t, "%s", view_pool_name(s, pool));
+            table_text(t, "%s.%s", counters_pool[i].counter_group, counters_pool[i].counter_name);
+            table_number(t, view_pool(s, pool, (enum stat_pool)i));
+            table_text(t, "%s", counters_pool[i].counter_unit);
+        }
+    table_print(&t, stdout);
+}
+
 void tables_routes(const struct segment *s)
 {
     static const char *const headings[] = {"METHOD", "PATH", "POOL", ">REQUESTS", ">SHED", ">4XX",
                                            ">5XX",   ">P50", ">P99", "STATE",     NULL};
+    /* While a route has cache_ms, or, of an ended server, had hits to show. */
+    bool cached = view_total(s, STAT_memory_cache) > 0 || view_total(s, STAT_cache_hits) > 0;
     struct table *t = table_new(headings);
     unsigned i;
 
+    if (cached)
+        table_column(t, ">HITS");
     for (i = 0; i < view_routes(s); i++)
-        tables_route(t, s, i);
+        tables_route(t, s, i, cached);
     table_print(&t, stdout);
 }
 
-static void tables_route(struct table *t, const struct segment *s, unsigned route)
+static void tables_route(struct table *t, const struct segment *s, unsigned route, bool cached)
 {
     char text[FORMAT_MAX];
     struct histogram h;
@@ -172,4 +233,6 @@ static void tables_route(struct table *t, const struct segment *s, unsigned rout
         table_text(t, "%s", format_us(text, histogram_quantile(h.histogram_cells, 0.99)));
     }
     table_text(t, "%s", view_route(s, route, STAT_route_broken) != 0 ? "broken" : "ok");
+    if (cached)
+        table_number(t, view_route(s, route, STAT_route_cache_hits));
 }

@@ -26,7 +26,7 @@ static const struct {
     {"budget", "", "memory reserved, and what raising max_inflight costs", command_budget, 0},
     {"allocs", "", "calls to the allocator per request", command_allocs, 0},
     {"ping", "", "whether the server answers", command_control, 0},
-    {"reload", "", "read the configuration again", command_control, 0},
+    {"reload", "", "not supported by this version: restart the server", command_control, 0},
     {"drain", "", "stop accepting, finish what is begun, end", command_control, 0},
     {"stop", "[--now]", "as drain; with --now: end at once", command_control, TAKES_NOW},
     {"set", "POOL.max_inflight=N", "change a pool's max_inflight while running", command_control, TAKES_ARGUMENT},

@@ -364,7 +364,8 @@ static void slot_ended(struct slot *s)
     event_del(s->slot_command);
     close(s->slot_command_fd);
     s->slot_command_fd = -1;
-    segment_worker_state(s->slot_crew->crew_plan.crew_segment, s->slot_number, WORKER_STATE_DEAD);
+    segment_worker_state(s->slot_crew->crew_plan.crew_segment, s->slot_number,
+                         s->slot_status == 0 ? WORKER_STATE_LEFT : WORKER_STATE_DEAD);
 }
 
 static void slot_on_command(evutil_socket_t fd, short what, void *arg)

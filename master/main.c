@@ -69,7 +69,8 @@ int main(int argc, char **argv)
     if (conf == NULL) {
         status = EXIT_FAILURE;
     } else if (check) {
-        fprintf(stderr, "%s: ok, %u routes, %u pools\n", file, conf->conf_routes_n, conf->conf_pools_n);
+        fprintf(stderr, "%s: ok, %u route%s, %u pool%s\n", file, conf->conf_routes_n,
+                conf->conf_routes_n == 1 ? "" : "s", conf->conf_pools_n, conf->conf_pools_n == 1 ? "" : "s");
         status = EXIT_SUCCESS;
     } else {
         status = master_run(conf);

@@ -60,6 +60,8 @@ static void master_drain(struct master *m);
 static void master_stop(struct master *m);
 static void master_logs(struct master *m);
 static void master_give_logs(const struct master *m);
+static const char *master_log_name(int opened);
+static const char *master_log_path(const struct master *m, int opened);
 
 int master_run(const struct conf *conf)
 {
@@ -78,7 +80,7 @@ int master_run(const struct conf *conf)
     } else {
         m->master_status = EXIT_FAILURE;
         fprintf(stderr, "%s\n", why);
-        if (strcmp(conf->conf_log.log_file, "stderr") != 0)
+        if (log_fd() >= 0) /* else it would be said twice */
             log_write(LOG_LEVEL_ERROR, "not started: %s", why);
     }
     master_end(m);
@@ -92,10 +94,11 @@ static int master_start(struct master *m, char *why, size_t why_len)
 {
     const struct conf *conf = m->master_conf;
     unsigned workers;
+    int opened = log_open(&conf->conf_log);
 
-    if (log_open(&conf->conf_log) != 0)
-        return master_refuse(why, why_len, "%s: log.file %s, log.access %s: %s", conf->conf_file,
-                             conf->conf_log.log_file, conf->conf_log.log_access, strerror(errno));
+    if (opened != 0)
+        return master_refuse(why, why_len, "%s: %s %s: %s", conf->conf_file, master_log_name(opened),
+                             master_log_path(m, opened), strerror(errno));
     notify_open(&m->master_notify);
     passed_read(&m->master_passed);
     if (cpus_read(&m->master_cpus, "") != 0)
@@ -343,7 +346,8 @@ static const char *master_ask(struct master *m, enum ask ask)
     case ASK_REFUSE_ENDING:
         return "the server is ending";
     case ASK_REFUSE_UNSUPPORTED:
-        return "not supported by this version";
+        return ask == ASK_RELOAD ? "not supported by this version: a restart applies changes"
+                                 : "not supported by this version";
     }
     return NULL;
 }
@@ -377,9 +381,11 @@ static void master_stop(struct master *m)
 /* The master opens them first: it may create files where the workers' user may not. */
 static void master_logs(struct master *m)
 {
-    if (log_reopen() != 0)
-        log_write(LOG_LEVEL_ERROR, "log.file %s or log.access %s cannot be opened again, the old one stays in use: %s",
-                  m->master_conf->conf_log.log_file, m->master_conf->conf_log.log_access, strerror(errno));
+    int opened = log_reopen();
+
+    if (opened != 0)
+        log_write(LOG_LEVEL_ERROR, "%s %s cannot be opened again, the old one stays in use: %s",
+                  master_log_name(opened), master_log_path(m, opened), strerror(errno));
     master_give_logs(m);
     crew_command(m->master_crew, WORKER_LOGS);
 }
@@ -389,4 +395,15 @@ static void master_give_logs(const struct master *m)
 {
     privileges_give(&m->master_privileges, log_fd());
     privileges_give(&m->master_privileges, log_access_fd());
+}
+
+/* Which of the two log_open or log_reopen could not open. */
+static const char *master_log_name(int opened)
+{
+    return opened == -1 ? "log.file" : "log.access";
+}
+
+static const char *master_log_path(const struct master *m, int opened)
+{
+    return opened == -1 ? m->master_conf->conf_log.log_file : m->master_conf->conf_log.log_access;
 }

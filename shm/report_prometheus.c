@@ -64,7 +64,7 @@ static void prometheus_server(struct sink *k, const struct view_server *server)
                    "vanilla_start_time_seconds ");
     sink_fixed(k, server->server_started_ns / 1000000u, 3);
     sink_string(k, "\n"
-                   "# HELP vanilla_generation Grows by one with each reload.\n"
+                   "# HELP vanilla_generation Of the configuration: 1, as this version has no reload.\n"
                    "# TYPE vanilla_generation gauge\n"
                    "vanilla_generation ");
     sink_number(k, server->server_generation);

@@ -33,7 +33,8 @@ enum worker_state {
     WORKER_STATE_STARTING,
     WORKER_STATE_READY,
     WORKER_STATE_DRAINING,
-    WORKER_STATE_DEAD
+    WORKER_STATE_DEAD,
+    WORKER_STATE_LEFT /* in good order: as it was told, or with nothing left to do */
 };
 
 /* Creates `path` anew (written to a temporary name, renamed into place, mode 0640) and maps it read-write, shared.  The

@@ -111,7 +111,7 @@ static enum worker_state view_state(const struct segment *s, unsigned slot)
 {
     uint64_t state = layout_load(&layout_worker(s, slot)->worker_state);
 
-    return state > WORKER_STATE_DEAD ? WORKER_STATE_NONE : (enum worker_state)state;
+    return state > WORKER_STATE_LEFT ? WORKER_STATE_NONE : (enum worker_state)state;
 }
 
 const char *view_state_name(enum worker_state state)
@@ -125,6 +125,8 @@ const char *view_state_name(enum worker_state state)
         return "draining";
     case WORKER_STATE_DEAD:
         return "dead";
+    case WORKER_STATE_LEFT:
+        return "left";
     case WORKER_STATE_NONE:
         break;
     }
@@ -253,7 +255,7 @@ void view_route_histogram(const struct segment *s, unsigned route, struct histog
 
 bool view_counts(enum worker_state state, enum counter_kind kind)
 {
-    return kind != COUNTER_KIND_GAUGE || state != WORKER_STATE_DEAD;
+    return kind != COUNTER_KIND_GAUGE || (state != WORKER_STATE_DEAD && state != WORKER_STATE_LEFT);
 }
 
 uint64_t view_join(enum counter_kind kind, uint64_t total, uint64_t v)

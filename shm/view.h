@@ -37,7 +37,7 @@ struct view_worker {
     uint64_t worker_started_ns, worker_ready_ns, worker_heartbeat_ns; /* CLOCK_MONOTONIC, 0: not yet */
 };
 void view_worker(const struct segment *s, unsigned slot, struct view_worker *out);
-/* "none", "starting", "ready", "draining", "dead". */
+/* "none", "starting", "ready", "draining", "dead", "left". */
 const char *view_state_name(enum worker_state state);
 
 const char *view_pool_name(const struct segment *s, unsigned pool);
@@ -46,13 +46,13 @@ const char *view_route_method(const struct segment *s, unsigned route);
 const char *view_route_path(const struct segment *s, unsigned route);
 int view_route_pool(const struct segment *s, unsigned route); /* index, or -1 */
 
-/* One worker's figures, those of its predecessors in this slot included.  The gauges of a dead worker are what they
- * were when it died. */
+/* One worker's figures, those of its predecessors in this slot included.  The gauges of a dead worker, or one
+ * that left, are what they were at its end. */
 uint64_t view_worker_counter(const struct segment *s, unsigned slot, enum stat_worker counter);
 uint64_t view_worker_pool(const struct segment *s, unsigned slot, unsigned pool, enum stat_pool counter);
 
-/* Over all workers: COUNTER and GAUGE are added up, but for the gauges of dead workers; of PEAK and SIZE it is the
- * largest. */
+/* Over all workers: COUNTER and GAUGE are added up, but for the gauges of workers that are no more; of PEAK and SIZE it
+ * is the largest. */
 uint64_t view_total(const struct segment *s, enum stat_worker counter);
 uint64_t view_pool(const struct segment *s, unsigned pool, enum stat_pool counter);
 uint64_t view_pool_shed(const struct segment *s, unsigned pool); /* for any cause */

@@ -22,6 +22,7 @@
 #include "worker/http/setup.h"
 #include "worker/mem/alloc.h"
 #include "worker/pg/pool.h"
+#include "worker/sheds.h"
 #include "worker/warm.h"
 
 #define TICK_MS 100
@@ -44,6 +45,7 @@ struct worker {
     int worker_tick_fd, worker_term_fd;
     struct event worker_tick, worker_command, worker_term;
     uint32_t worker_started_ms, worker_drain_ms;
+    struct sheds worker_sheds;
     size_t worker_requests;    /* in progress at the same time: what is there without the pools' slots */
     unsigned *worker_inflight; /* each pool's max_inflight */
     unsigned char worker_said[1 + sizeof(struct worker_set)]; /* the beginning of a command */
@@ -52,12 +54,13 @@ struct worker {
 
 static int worker_init(struct worker *w);
 static int worker_servers(struct worker *w);
-static void worker_fini(struct worker *w);
+static void worker_fini(struct worker *w, enum worker_state end);
 static void worker_turns(struct worker *w);
 static bool worker_flush(struct worker *w);
 static void worker_drain(struct worker *w);
 static void worker_announce(struct worker *w);
 static void worker_gauges(struct worker *w);
+static void worker_tell_sheds(struct worker *w, bool end);
 static void worker_elsewhere(struct worker *w);
 static void worker_set(struct worker *w, const struct worker_set *set);
 static void worker_said(struct worker *w, char command);
@@ -80,17 +83,19 @@ int worker_run(const struct worker_args *args)
     log_speaker(who);
     segment_attach(args->args_segment, args->args_slot, getpid(), args->args_cpu, args->args_generation);
     segment_worker_state(args->args_segment, args->args_slot, WORKER_STATE_STARTING);
+    sheds_start(&w.worker_sheds);
     if (args->args_cache != NULL)
         cache_attach(args->args_cache, args->args_slot);
     if (worker_init(&w) != 0) {
-        worker_fini(&w);
+        worker_fini(&w, WORKER_STATE_DEAD);
         return WORKER_EXIT_FATAL;
     }
     worker_gauges(&w);
     alloc_ready();
     worker_turns(&w);
+    worker_tell_sheds(&w, true);
     (void)alloc_enter(ALLOC_START); /* tearing down may allocate */
-    worker_fini(&w);
+    worker_fini(&w, WORKER_STATE_LEFT);
     return WORKER_EXIT_OK;
 }
 
@@ -236,11 +241,11 @@ static int worker_servers(struct worker *w)
     return 0;
 }
 
-static void worker_fini(struct worker *w)
+static void worker_fini(struct worker *w, enum worker_state end)
 {
     unsigned i;
 
-    segment_worker_state(w->worker_args->args_segment, w->worker_args->args_slot, WORKER_STATE_DEAD);
+    segment_worker_state(w->worker_args->args_segment, w->worker_args->args_slot, end);
     /* The pools first: their queries belong to requests, and their statements to the routes' handlers. */
     for (i = 0; w->worker_pools != NULL && i < w->worker_conf->conf_pools_n; i++)
         if (w->worker_pools[i] != NULL)
@@ -349,6 +354,14 @@ static void worker_gauges(struct worker *w)
                            sql_statement(s->server_routes[i].route_state)->statement_state == STATEMENT_BROKEN);
 }
 
+static void worker_tell_sheds(struct worker *w, bool end)
+{
+    char line[SHEDS_LINE_MAX];
+
+    if (sheds_tell(&w->worker_sheds, w->worker_public.server_now_ns, end, line))
+        log_write(LOG_LEVEL_WARN, "%s", line);
+}
+
 /* The kernel deals connections out blindly, so that one worker may shed while others are idle: each tells its pools how
  * many slots the others have free, as of their latest tick. */
 static void worker_elsewhere(struct worker *w)
@@ -403,6 +416,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     worker_elsewhere(w);
     worker_announce(w);
     worker_gauges(w);
+    worker_tell_sheds(w, false);
     segment_heartbeat(w->worker_args->args_segment, w->worker_args->args_slot, w->worker_public.server_now_ns);
     if (w->worker_draining && (int32_t)(w->worker_public.server_now_ms - w->worker_drain_ms) >= 0) {
         log_write(LOG_LEVEL_WARN, "drain_ms is over: %zu connections are cut",

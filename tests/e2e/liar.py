@@ -83,10 +83,11 @@ class Listener:
 
 class Liar(Listener):
     """say: the octets that answer the n-th query from now on (then GOOD again); None: closes.  greeting: an SQLSTATE that
-    refuses each connection."""
+    refuses each connection, with these words."""
 
-    def __init__(self, greeting=None):
+    def __init__(self, greeting=None, words="the database system is starting up"):
         super().__init__()
+        self.words = words
         self.greeting, self.lies, self.asked = greeting, [], 0
 
     def lie(self, *answers):
@@ -95,7 +96,7 @@ class Liar(Listener):
     def serve(self, connection):
         self.exact(connection, struct.unpack(">I", self.exact(connection, 4))[0] - 4)
         if self.greeting:
-            connection.sendall(error(self.greeting, "the database system is starting up", b"FATAL"))
+            connection.sendall(error(self.greeting, self.words, b"FATAL"))
             return
         connection.sendall(message(b"R", struct.pack(">I", 0)) + message(b"S", b"server_version\x0015.0\0")
                            + message(b"S", b"client_encoding\0UTF8\0") + message(b"S", b"standard_conforming_strings\0on\0")

@@ -76,6 +76,9 @@ def test_update_and_delete(client, db):
     assert (answer.status, answer.body) == (204, b"")
     assert answer.get("content-length") is None
     problem(client.get("/items/1000003"), 404)
+    # What touches no row is a 404 where it says what it found (RETURNING, row), and done where it says nothing (none).
+    problem(client.request("PUT", "/items/1000003", b""), 404)
+    assert client.request("DELETE", "/items/1000003").status == 204
 
 
 def test_json_values(client):

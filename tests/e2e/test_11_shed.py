@@ -1,4 +1,5 @@
 """A full pool sheds at once, with the status that the operator chose, and every shed is counted by its cause."""
+import re
 import threading
 
 from client import Client, one, problem, until
@@ -60,6 +61,11 @@ def test_statuses(server):
     assert {pool["name"]: pool["shed"] for pool in stats["pools"]} == {"read": 3, "second": 1, "third": 0}
     assert {route["path"]: route["shed"] for route in stats["routes"] if route["shed"]} == {
         "/row": 1, "/own": 1, "/other": 1, "/optimistic": 1}
+    until(lambda: "shed " in running.log())              # at once; the rest after ten seconds, or at the end
+    running.check_steady()
+    assert running.stop() == 0
+    told = re.findall(r"shed (\d+) requests?(?: since the last such line)?: pool_full (\d+)", running.log())
+    assert len(told) <= 2 and sum(int(n) for n, _ in told) == sum(int(n) for _, n in told) == 4
 
 
 def test_queue_and_its_timeout(server):

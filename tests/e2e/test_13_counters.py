@@ -120,6 +120,16 @@ def test_bad_usage(shared):
         assert err
 
 
+def test_what_is_refused_says_what_is_right(shared):
+    code, _, err = shared.ctl("reload", check=False)
+    assert code == 1 and "a restart applies changes" in err
+    for value in ("0", "abc", "1025", ""):
+        code, _, err = shared.ctl("set", "read.max_inflight=" + value, check=False)
+        assert code == 2 and "N from 1 to 1024" in err, err
+    code, _, err = shared.ctl("set", "nowhere.max_inflight=3", check=False)
+    assert code == 1 and "nowhere" in err
+
+
 def test_not_running(server):
     running = server(ROUTES)
     use(running, 3)

@@ -158,6 +158,27 @@ def test_workers_are_not_root(server):
         assert status["CapEff"].strip() == "0000000000000000"
 
 
+def test_the_log_at_fault_is_named_and_once(server):
+    for name, other in (("file", "access"), ("access", "file")):
+        running = server(ROUTES, settings='workers = 1; log = { %s = "/tmp/."; %s = "stderr"; };' % (name, other), start=False)
+        running.start(wait=None)
+        assert running.process.wait(20) == 1
+        assert running.log().count("/tmp/.") == 1, running.log()
+        assert "log.%s /tmp/.:" % name in running.log() and "log.%s" % other not in running.log()
+        running.process = None
+
+
+def test_a_worker_that_left_is_not_dead(server):
+    running = server(ROUTES, settings="workers = 2;")
+    with Client(running.port, timeout=30) as client:
+        client.send_request("GET", "/sleep/3")
+        until(lambda: running.stats()["pools"][0]["inflight"] == 1)
+        running.send(signal.SIGTERM)
+        until(lambda: sorted(worker["state"] for worker in running.stats()["workers"]) == ["draining", "left"])
+        assert client.read().body == b"1"
+    assert running.stop() == 0
+
+
 def test_descriptors_are_not_inherited(server):
     """What whoever started the server had open, the workers do not have."""
     reader, writer = os.pipe()

@@ -25,6 +25,19 @@ def own_tmp():
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_help_does_nothing_but_help():
+    """Of every script that is called by hand; what begins work instead runs into the time-out, or prints something else."""
+    for name in ("run/all.py", "run/demo.py", "run/fuzz.py", "run/unit.py", "bench/bench.py", "http/run.py", "profile/allocs.py",
+                 "profile/instructions.py", "profile/memory.py", "profile/plants.py", "profile/rss.py", "profile/tools.py"):
+        for option in ("-h", "--help"):
+            done = subprocess.run(["/usr/bin/python3", "-B", os.path.join(TOP, "tests", name), option], env=ENV, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=30, check=True)
+            assert os.path.basename(name) in done.stdout.decode() and not done.stderr, name
+    for wrong in (["--onyl", "unit"], ["--only", "unti"], ["unit"], ["--only"]):
+        assert subprocess.run([os.path.join(TOP, "tests", "run", "all.py"), *wrong], env=ENV, stdout=subprocess.DEVNULL,
+                              timeout=30).returncode == 2
+
+
 def test_install(tmp_path):
     make = ["make", "--no-print-directory", "install", "DESTDIR=%s" % tmp_path, "PREFIX=/opt/v"]
     subprocess.run(make, cwd=TOP, env=ENV, check=True, stdout=subprocess.DEVNULL)

@@ -1,12 +1,18 @@
 """Who the client is, behind proxies that are trusted, and in front of those that are not."""
 import json
 import os
+import re
+import shutil
+import signal
 import socket
 import struct
+import subprocess
 import time
 
 import pytest
 from client import Client, Closed, until
+from cluster import die_with_parent, temporary_folder
+from process import TOP, Port
 
 ROUTES = r"""
   { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
@@ -196,3 +202,55 @@ def test_limits_count_the_proxied_address(server):
         assert second.read().status == 429
     assert running.total("limit.client_connections") == 1
     assert json.dumps(running.stats())
+
+
+@pytest.fixture
+def nginx():
+    """nginx with what the README says, in front of vanilla's default port: nginx(port of vanilla) -> its own port."""
+    binary = shutil.which("nginx") or "/usr/sbin/nginx"
+    if not os.path.exists(binary):
+        pytest.skip("nginx is not installed")
+    folder, port, running = temporary_folder("vanilla-e2e-nginx-"), Port(), []
+
+    def start(behind):
+        with open(os.path.join(TOP, "README.md"), encoding="utf-8") as file:
+            upstream, location = re.search(r"^    (upstream vanilla \{.*?\})\n(    location / \{.*?\n    \})\n", file.read(),
+                                           re.M | re.S).groups()
+        with open(os.path.join(folder, "nginx.conf"), "w", encoding="ascii") as file:
+            file.write("daemon off; pid nginx.pid; error_log stderr; events {}\nhttp { access_log off; %s\n%s\nserver { listen "
+                       "127.0.0.1:%d;\n%s\n} }\n" % ("".join("%s_temp_path %s;" % each for each in (
+                           ("client_body", "a"), ("proxy", "b"), ("fastcgi", "c"), ("uwsgi", "d"), ("scgi", "e"))), upstream.replace(":8080", ":%d" % behind), port.number, location))
+        with open(os.path.join(folder, "log"), "wb") as log:
+            running.append(subprocess.Popen([binary, "-p", folder, "-c", os.path.join(folder, "nginx.conf")],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            preexec_fn=die_with_parent(signal.SIGTERM)))
+        until(lambda: socket.socket().connect_ex(("127.0.0.1", port.number)) == 0)
+        return port.number
+
+    try:
+        yield start
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait(10)
+        port.release()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_the_readme_s_nginx(server, nginx):
+    """Whatever a client says of itself, the address is the one that nginx saw; connections are kept."""
+    running = server(ROUTES, settings='workers = 1; trusted_proxies = [ "127.0.0.1" ];')
+    port = nginx(running.port)
+    with Client(port) as client:
+        for fields in ((), ("Forwarded: for=6.6.6.6",), ("X-Forwarded-For: 203.0.113.7", "Forwarded: for=6.6.6.6")):
+            client.send(request(*fields))
+            assert client.read().body.decode() == ("203.0.113.7" if len(fields) == 2 else "127.0.0.1"), fields
+    assert running.total("http.requests") == 3 and running.total("http.accepted") == 1
+
+
+def test_haproxy_s_check(server):
+    """HTTP/1.0 and no Host, unless its file says otherwise."""
+    running = server(ROUTES)
+    with Client(running.admin_port) as client:
+        client.send("GET /ready HTTP/1.0\r\n\r\n")
+        assert client.read().status == 200

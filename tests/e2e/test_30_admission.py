@@ -226,7 +226,7 @@ def test_set_max_inflight(server):
         running.ctl("set", "read.max_inflight=1")
         until(lambda: pool_of(running)["slots"] == 2)
         assert inflight_of(3) == [200, 200, 503]
-        for wrong, code in (("read.max_inflight=1025", 1), ("other.max_inflight=2", 1), ("read.max_inflight=0", 2)):
+        for wrong, code in (("read.max_inflight=1025", 2), ("other.max_inflight=2", 1), ("read.max_inflight=0", 2)):
             assert running.ctl("set", wrong, check=False)[0] == code
         # A worker that is started later hears of it too.
         running.ctl("set", "read.max_inflight=2")

@@ -84,6 +84,14 @@ def test_lie(server, lie):
         until(lambda: calm(running))
 
 
+def test_a_pooler_that_is_not_called_one(server):
+    """pgbouncer refuses the startup parameter `options`: the log says what is meant."""
+    with Liar("08P01", "unsupported startup parameter: options") as liar:
+        running = server(ROUTES, POOLS, conninfo=liar.conninfo, wait="/live")
+        until(lambda: "pooler = true" in running.log())
+        assert one(running.port, "GET", "/n").status == 503
+
+
 def test_a_proxy_that_delays_trickles_and_cuts(server, own_cluster):
     with Proxy(own_cluster) as proxy:
         running = server(ROUTES, POOLS, conninfo=proxy.conninfo)

@@ -27,6 +27,9 @@ routes = (
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     options = sys.argv[1:]
     if options and not options[0].startswith("-"):
         os.environ["VANILLA_BIN"] = options.pop(0)

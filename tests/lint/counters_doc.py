@@ -45,6 +45,9 @@ def filled(page, found):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     found = counters()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Holds conf/vanilla.conf and conf/vanilla.conf.5 against conf/options.def: every setting is in both, in its own group,
-with its default, its range or choices, and whether it needs a restart; and nothing is in them that is not a setting."""
+with its default and its range or choices; and nothing is in them that is not a setting."""
 import os
 import re
 import sys
@@ -105,9 +105,8 @@ def check_file(table, path):
             for choice in option.choices:
                 if choice not in comment and '"%s"' % choice != value:
                     complain(path, line, "%s: the comment does not name %s" % (option.name, choice))
-        if option.kind not in AGGREGATES or option.restart:
-            if option.restart != ("restart" in (comment or "")):
-                complain(path, line, "%s %s a restart" % (option.name, "needs" if option.restart else "does not need"))
+        if "restart" in (comment or ""):
+            complain(path, line, "%s is marked, but every setting needs a restart: there is no reload" % option.name)
     for (group, name), (line, _, _) in found.items():
         complain(path, line, "%s is not a setting of %s" % (name, SECTIONS.get(group, group)))
 
@@ -158,8 +157,8 @@ def check_page(table, path):
         for choice in option.choices:
             if choice not in text and '"%s"' % choice != value:
                 complain(path, line, "%s: the text does not name %s" % (option.name, choice))
-        if option.restart != (".IR Restart ." in text):
-            complain(path, line, "%s %s a restart" % (option.name, "needs" if option.restart else "does not need"))
+        if ".IR Restart ." in text:
+            complain(path, line, "%s is marked, but every setting needs a restart: there is no reload" % option.name)
     for key in found:
         if key not in named:
             complain(path, found[key][0], "%s is not a setting of %s" % (key[1], key[0]))

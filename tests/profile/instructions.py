@@ -39,6 +39,9 @@ def instructions(cluster, target, requests, keep):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     requests = 3000 if "--short" in sys.argv[1:] else 20000
     keep = sys.argv[sys.argv.index("--keep") + 1] if "--keep" in sys.argv[1:] else None
     verdict = Verdict("instructions")

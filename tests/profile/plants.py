@@ -15,6 +15,7 @@ import sys
 import memory
 from allocs import by_callgrind
 from common import TOP, Verdict, database, build, make
+from growth import Growth
 from rss import grow
 from shapes import SHAPES
 
@@ -91,6 +92,24 @@ def freed(cluster, verdict, plant, shape):
                   not normal.climbs and abs(nofree.slope - normal.slope - CHUNK) <= nofree.error + 1)
 
 
+def fitted(verdict):
+    """The line, over figures that are known: 2,000 requests a step, a base of 1 MiB."""
+    def growth(per_request, jump, at=15):
+        return Growth([(2000 * n, (1 << 20) + 2000 * n * per_request + (jump if n >= at else 0)) for n in range(21)])
+    for at in (11, 15, 20):
+        late = growth(0, 256 << 10, at)
+        verdict.holds("a late jump of 256 KiB is none: step %d, %s" % (at, late), not late.climbs and "set-up" in late.verdict)
+    both = growth(CHUNK, 256 << 10)
+    verdict.holds("a jump does not hide a climb: %s" % both, both.climbs)
+    small = growth(4, 256 << 10)
+    verdict.holds("nor a small one: %s" % small, small.climbs and abs(small.slope - 4) <= small.error)
+    for per_request in (CHUNK, 100):
+        climb = growth(per_request, 0)
+        verdict.holds("a climb is one: %s" % climb, climb.climbs and abs(climb.slope - per_request) <= climb.error)
+    twice = Growth([(2000 * n, (1 << 20) + (n // 4) * (256 << 10)) for n in range(21)])
+    verdict.holds("jump after jump is a climb: %s" % twice, twice.climbs)
+
+
 def planted_nowhere_else(verdict):
     """A binary that people run has no trace of it."""
     for folder, wanted in (("build", False), ("build-plant", True)):
@@ -110,11 +129,15 @@ def runaway(cluster, verdict):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     short = "--short" in sys.argv[1:]
     make("PLANT=1", "build-plant/vanilla", "build-plant/vanillactl")
     if not short:
         make("PLANT=1", "NOFREE=1", "build-plant-nofree/vanilla", "build-plant-nofree/vanillactl")
     verdict = Verdict("plants")
+    fitted(verdict)
     planted_nowhere_else(verdict)
     with database() as cluster, build("build-plant"):
         runaway(cluster, verdict)

@@ -180,12 +180,18 @@ def stop(number, _frame):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     wanted = None
     if sys.argv[1:2] == ["--list"]:
         print(" ".join(name for name, _, _ in STAGES))
         return 0
-    if sys.argv[1:2] == ["--only"]:
+    if sys.argv[1:2] == ["--only"] and len(sys.argv) == 3:
         wanted = sys.argv[2].split(",")
+    if len(sys.argv) > 1 and (not wanted or set(wanted) - {name for name, _, _ in STAGES}):
+        print("%s: not an option, or not a stage; --list names them" % " ".join(sys.argv[1:]))
+        return 2
     child_setup = become_parent()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)

@@ -119,6 +119,9 @@ def serve(build, port, admin_port, rows):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     port = number_from_env("PORT", 8080, 1, 65535)
     admin_port = number_from_env("ADMIN_PORT", 9180, 1, 65535)
     rows = number_from_env("ROWS", 100000, 1, 100000000)

@@ -56,6 +56,9 @@ def search(program, seconds):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     if sys.argv[1] == "corpus":
         results = [corpus(program) for program in sys.argv[2:]]
     else:

@@ -26,6 +26,9 @@ def run(program, wrapper):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     programs = sys.argv[1:]
     wrapper = []
     if programs[:1] == ["--valgrind"]:

@@ -165,7 +165,8 @@ static void defaults_hold_where_the_file_says_nothing(void **state)
 static void every_value_arrives(void **state)
 {
     struct conf *c = read_right(
-        "workers = 3; runtime_dir = \"/tmp/v\"; user = \"u\"; group = \"g\"; expose_errors = true; connections = 7;\n"
+        "workers = 3; runtime_dir = \"/tmp/v\"; user = \"daemon\"; group = \"mail\"; expose_errors = true; connections "
+        "= 7;\n"
         "listen = ( { address = \"[::1]:81\"; }, { address = \"unix:/tmp/s\"; } ); admin = { address = \"*:82\"; };\n"
         "limits = { request_line = 1; header_bytes = 2; headers = 3; body_bytes = 4; response_bytes = 5; };\n"
         "timeouts = { header_ms = 1; body_ms = 2; idle_ms = 3; write_ms = 4; drain_ms = 0; };\n"
@@ -195,8 +196,8 @@ static void every_value_arrives(void **state)
     (void)state;
     assert_int_equal(c->conf_workers, 3);
     assert_string_equal(c->conf_runtime_dir, "/tmp/v");
-    assert_string_equal(c->conf_user, "u");
-    assert_string_equal(c->conf_group, "g");
+    assert_string_equal(c->conf_user, "daemon");
+    assert_string_equal(c->conf_group, "mail");
     assert_true(c->conf_expose_errors);
     assert_int_equal(c->conf_connections, 7);
     assert_int_equal(c->conf_listen_n, 2);
@@ -279,7 +280,7 @@ static void every_value_arrives(void **state)
 static void one_pool_serves_every_method(void **state)
 {
     struct conf *c = read_right("pools = ( { name = \"p\"; conninfo = \"\"; read_only = true; } );\n"
-                                "routes = ( { method = \"POST\"; path = \"/\"; sql = \"SELECT f()\"; },\n"
+                                "routes = ( { method = \"POST\"; path = \"/\"; sql = \"SELECT f()\"; pool = \"p\"; },\n"
                                 "           { method = \"GET\"; path = \"/\"; sql = \"SELECT 1\"; } );\n");
 
     (void)state;
@@ -348,7 +349,8 @@ static void numbers_that_libconfig_would_wrap(void **state)
         {TEXT "connections = 99999999999999999999;", {"2: connections is a number that does not fit"}},
         {TEXT "connections = 99999999999999999999L;", {"2: connections is a number that does not fit"}},
         {TEXT "connections = -99999999999999999999;", {"2: connections is a number that does not fit"}},
-        {TEXT "# 4294967297\n// 4294967297\n/* 4294967297\n*/ connections = /* 1 */ 4294967297; user = \"4294967297\";",
+        {TEXT "# 4294967297\n// 4294967297\n/* 4294967297\n*/ connections = /* 1 */ 4294967297; runtime_dir = "
+              "\"/4294967297\";",
          {"5: connections is 4294967297"}},
         {TEXT "limits = { headers = 5; header_bytes = 18446744073709551617; };",
          {"2: limits.header_bytes is a number that does not fit"}},
@@ -630,7 +632,9 @@ static void syntax(void **state)
         {"", {"1: the file is empty"}},
         {"# nothing\n", {"1: the file sets nothing"}},
         {"workers = 1\nworkers = 2;\n", {"2: duplicate setting name"}},
-        {"a\n b = 1", {"2: equals sign is missing before b"}},
+        {"a\n b = 1", {"2: equals sign is missing between a and b|not a setting"}},
+        {"workers 2;", {"1: equals sign is missing between workers and this number; allowed: NAME = VALUE;"}},
+        {"worker_processes 2;", {"1: between worker_processes and this number|not a setting's name"}},
         {"routes = ( { path = \"/\"; },\n );", {"2: a comma before the closing )"}},
         {"routes = ( { path = \"/\"; }\n { path = \"/\"; } );", {"2: a comma is missing"}},
         {"routes = (\n { path = \"/\"; \n", {"1: this ( is never closed", "2: this { is never closed"}},
@@ -717,6 +721,10 @@ static void warnings_do_not_refuse(void **state)
         {TEXT "limits = { body_bytes = 100000000; };", "1: warning|buffers_mb is 64"},
         {TEXT "pools = ( { name = \"p\"; conninfo = \"\"; pooler = true; plan = \"generic\"; } );",
          "2: warning|plan has no effect"},
+        {POOL "routes = ( { method = \"GET\";\npath = \"/html/*\"; text = \"\"; } );", "3: warning|*|{name}"},
+        {"pools = ( { name = \"r\"; conninfo = \"\"; read_only = true; } );\n"
+         "routes = ( { method = \"POST\"; path = \"/\"; sql = \"SELECT 1\"; } );",
+         "2: warning|POST|read_only|405"},
     };
 
     (void)state;
@@ -728,6 +736,40 @@ static void warnings_do_not_refuse(void **state)
         if (!line_says(said, texts[i][1]))
             fail_msg("%s\nwanted: %s\nsaid: %s", texts[i][0], texts[i][1], said);
         conf_free(&c);
+        free(said);
+    }
+}
+
+static void a_read_only_pool_that_is_named_is_meant(void **state)
+{
+    struct conf *c = read_right("pools = ( { name = \"r\"; conninfo = \"\"; read_only = true; } );\n"
+                                "routes = ( { method = \"POST\"; path = \"/\"; sql = \"SELECT 1\"; pool = \"r\"; } );");
+
+    (void)state;
+    conf_free(&c);
+}
+
+static void what_the_machine_does_not_have_is_refused(void **state)
+{
+    static const char *const texts[][2] = {
+        {TEXT "user = \"no-such-user\";", "2: no-such-user"},
+        {TEXT "\ngroup = \"no-such-group\";", "3: no-such-group"},
+    };
+    static const struct wrong wrong[] = {
+        {TEXT "log = { file = \"/no/such/log\";\naccess = \"/dev/null/log\"; };",
+         {"2: file|/no/such|there is no folder", "3: access|/dev/null"}},
+    };
+
+    (void)state;
+    REFUSE(wrong);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) { /* to others than root it is nothing but a warning */
+        char *said;
+        struct conf *c = read_text(texts[i][0], &said);
+
+        assert_int_equal(c == NULL, geteuid() == 0);
+        assert_true(line_says(said, texts[i][1]));
+        if (c != NULL)
+            conf_free(&c);
         free(said);
     }
 }
@@ -754,8 +796,8 @@ static void a_file_that_is_none(void **state)
 static void overrides_are_named_in_what_is_said(void **state)
 {
     const char *const right[] = {
-        "connections=5",   "limits.headers=7", "log.level=debug",    "pools.[0].max_inflight=16",
-        "pools[0].name=w", "user=007",         "routes.[0].path=/x", "connections=6"};
+        "connections=5",     "limits.headers=7", "log.level=debug",    "pools.[0].max_inflight=16",
+        "pools[0].name=007", "runtime_dir=/7",   "routes.[0].path=/x", "connections=6"};
     const char *const wrong[] = {"connections=0",
                                  "conections=1",
                                  "nothing",
@@ -773,8 +815,8 @@ static void overrides_are_named_in_what_is_said(void **state)
     assert_int_equal(c->conf_limits.limit_headers, 7);
     assert_int_equal(c->conf_log.log_level, LOG_LEVEL_DEBUG);
     assert_int_equal(c->conf_pools[0].pool_max_inflight, 16);
-    assert_string_equal(c->conf_pools[0].pool_name, "w");
-    assert_string_equal(c->conf_user, "007");
+    assert_string_equal(c->conf_pools[0].pool_name, "007");
+    assert_string_equal(c->conf_runtime_dir, "/7");
     assert_string_equal(c->conf_routes[0].route_path, "/x");
     conf_free(&c);
     free(said);
@@ -813,7 +855,8 @@ static void shares_add_up_to_the_total(void **state)
 
 static void a_reload_keeps_what_needs_a_restart(void **state)
 {
-    struct conf *old = read_right(TEXT "connections = 5; user = \"u\"; listen = ( { address = \"1.2.3.4:5\"; } );");
+    struct conf *old =
+        read_right(TEXT "connections = 5; user = \"daemon\"; listen = ( { address = \"1.2.3.4:5\"; } );");
     struct conf *new = read_right(TEXT "connections = 6; runtime_dir = \"/x\"; listen = ( { address = \"1.2.3.4:6\"; },"
                                        "{ address = \"1.2.3.4:7\"; } ); admin = { address = \"unix:/a\"; };");
     char *said;
@@ -831,7 +874,7 @@ static void a_reload_keeps_what_needs_a_restart(void **state)
     conf_free(&old); /* nothing of it is left in the new one */
     assert_int_equal(new->conf_connections, 6);
     assert_string_equal(new->conf_runtime_dir, "/run/vanilla");
-    assert_string_equal(new->conf_user, "u");
+    assert_string_equal(new->conf_user, "daemon");
     assert_int_equal(new->conf_listen_n, 1);
     assert_string_equal(new->conf_listen[0].listen_address, "1.2.3.4:5");
     assert_string_equal(new->conf_admin.listen_address, "127.0.0.1:9180");
@@ -953,6 +996,8 @@ int main(void)
         cmocka_unit_test(parameters_that_do_not_match_are_warned_about),
         cmocka_unit_test(all_problems_come_in_one_go_by_line),
         cmocka_unit_test(warnings_do_not_refuse),
+        cmocka_unit_test(a_read_only_pool_that_is_named_is_meant),
+        cmocka_unit_test(what_the_machine_does_not_have_is_refused),
         cmocka_unit_test(a_file_that_is_none),
         cmocka_unit_test(overrides_are_named_in_what_is_said),
         cmocka_unit_test(shares_add_up_to_the_total),

@@ -9,7 +9,7 @@
 
 static void test_settings(void **state)
 {
-    static const char *const good[] = {"read.max_inflight=1", "a.b.max_inflight=999999999", "a b.max_inflight=32",
+    static const char *const good[] = {"read.max_inflight=1", "a.b.max_inflight=1024", "a b.max_inflight=32",
                                        "x.max_inflight=007"};
     static const char *const bad[] = {"",
                                       "read",
@@ -23,6 +23,7 @@ static void test_settings(void **state)
                                       "read.max_inflight= 1",
                                       "read.max_inflight=1\nstop now",
                                       "read\nstop.max_inflight=1",
+                                      "read.max_inflight=1025",
                                       "read.max_inflight=1000000000",
                                       "read.queue=3",
                                       "read.max_inflight=1.max_inflight=1"};

@@ -202,6 +202,11 @@ static void test_file_level_and_reopen(void **state)
     conf.log_file = "stderr";
     assert_int_equal(log_open(&conf), 0);
     assert_int_equal(log_reopen(), 0);
+    conf.log_access = "/nonexistent/log"; /* which of the two */
+    assert_int_equal(log_open(&conf), -2);
+    assert_int_equal(errno, ENOENT);
+    conf.log_file = "/nonexistent/too";
+    assert_int_equal(log_open(&conf), -1);
 }
 
 /* stderr is a pipe or socket whose reader sleeps: lines are dropped and counted, and the first that gets through again

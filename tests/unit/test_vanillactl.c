@@ -37,6 +37,9 @@ static int setup(void **state)
         stat_set(STAT_memory_request, 320);
         stat_set(STAT_memory_buffers_total, 60 << 20);
         stat_pool_set(0, STAT_pool_connections, 4);
+        stat_pool_set(0, STAT_pool_inflight, 6 + i);
+        stat_pool_add(0, STAT_pool_syncs, 7);
+        stat_pool_add(1, STAT_pool_shed_queue_timeout, 1);
         stat_route_add(2, STAT_route_requests, 5);
         histogram_record(&stats.stats_routes[2].route_us, 3000);
     }
@@ -119,10 +122,39 @@ static void test_stats(void **state)
     prints("master.deaths");
     prints("\nPOOL ");
     prints("\nMETHOD ");
+    prints("POOL   COUNTER                  TOTAL  UNIT\n");
+    prints("read   pool.syncs                  14  messages\n");
+    prints("write  pool.shed_queue_timeout      2  requests\n");
+    assert_null(strstr(out, "pool.shed_pool_full")); /* zero */
+    assert_null(strstr(out, "pool.inflight"));       /* a column */
+    assert_null(strstr(out, "HITS"));
     assert_int_equal(run("stats\t--json"), 0);
     prints("\"http.requests\":81");
     assert_int_equal(run("--prometheus\tstats"), 0);
     prints("vanilla_http_requests_total{worker=\"1\"} 41\n");
+}
+
+static void test_the_cache_has_a_column(void **state)
+{
+    (void)state;
+    segment_attach(sample.sample_segment, 0, 4000, 0, 3);
+    stat_set(STAT_memory_cache, 1 << 20);
+    stat_route_add(2, STAT_route_cache_hits, 123);
+    stats_private();
+    assert_int_equal(run("routes"), 0);
+    prints("STATE  HITS\n");
+    prints("ok      123\n");
+}
+
+static void test_left_or_dead(void **state)
+{
+    (void)state;
+    segment_worker_state(sample.sample_segment, 0, WORKER_STATE_LEFT);
+    segment_worker_state(sample.sample_segment, 1, WORKER_STATE_DEAD);
+    assert_int_equal(run("workers"), 0);
+    prints("     0  4000    0  left ");
+    prints("     1  4001    1  dead ");
+    prints("     1  read    0      0         0        0\n");
 }
 
 static void test_tables(void **state)
@@ -130,6 +162,8 @@ static void test_tables(void **state)
     (void)state;
     assert_int_equal(run("workers"), 0);
     prints("     1  4001    1  ready           3");
+    prints("WORKER  POOL   UP  SLOTS  INFLIGHT  WAITING\n");
+    prints("     1  read    0      0         7        0\n");
     assert_int_equal(run("pools"), 0);
     prints("read             8   0            32");
     assert_int_equal(run("routes"), 0);
@@ -143,7 +177,10 @@ static void test_budget(void **state)
     (void)state;
     assert_int_equal(run("budget"), 0);
     prints("server      8.0 MiB  128.0 KiB  120.0 MiB    0 B  128.1 MiB");
-    prints("connections: 16384 of 512 octets each, 8.0 MiB in all workers\n");
+    prints("connections: 512 octets each; with room for heads that are slow in coming and the table of client 8.0 MiB "
+           "in all "
+           "workers\n");
+    prints("requests: 409 of 320 octets each, 128.0 KiB in all workers\n");
     prints(
         "raising max_inflight of pool read by one (now 32) costs 320 octets per connection: 8 connections, 2.5 KiB\n");
 }
@@ -273,6 +310,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_stats),
         TEST(test_tables),
+        TEST(test_the_cache_has_a_column),
+        TEST(test_left_or_dead),
         TEST(test_budget),
         TEST(test_allocs),
         TEST(test_watch_ends_with_the_server),

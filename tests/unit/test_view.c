@@ -64,13 +64,12 @@ static void test_totals_by_kind(void **state)
     assert_int_equal(view_route(s, 0, STAT_route_requests), 0);
 }
 
-static void test_a_dead_worker_holds_nothing(void **state)
+static void a_worker_that_is_no_more_holds_nothing(struct segment *s, enum worker_state end)
 {
-    struct segment *s = ((struct sample *)*state)->sample_segment;
     struct histogram h;
 
     fill(s);
-    segment_worker_state(s, 1, WORKER_STATE_DEAD);
+    segment_worker_state(s, 1, end);
     assert_int_equal(view_total(s, STAT_http_requests), 21);
     assert_int_equal(view_total(s, STAT_http_connections), 5);
     assert_int_equal(view_total(s, STAT_memory_buffers_peak), 200);
@@ -87,6 +86,16 @@ static void test_a_dead_worker_holds_nothing(void **state)
     segment_attach(s, 1, 2, 0, 1);
     stat_set(STAT_http_connections, 1);
     assert_int_equal(view_total(s, STAT_http_connections), 6);
+}
+
+static void test_a_dead_worker_holds_nothing(void **state)
+{
+    a_worker_that_is_no_more_holds_nothing(((struct sample *)*state)->sample_segment, WORKER_STATE_DEAD);
+}
+
+static void test_a_worker_that_left_holds_nothing(void **state)
+{
+    a_worker_that_is_no_more_holds_nothing(((struct sample *)*state)->sample_segment, WORKER_STATE_LEFT);
 }
 
 static void test_a_state_that_is_none(void **state)
@@ -110,6 +119,7 @@ static void test_names_of_states(void **state)
     assert_string_equal(view_state_name(WORKER_STATE_READY), "ready");
     assert_string_equal(view_state_name(WORKER_STATE_DRAINING), "draining");
     assert_string_equal(view_state_name(WORKER_STATE_DEAD), "dead");
+    assert_string_equal(view_state_name(WORKER_STATE_LEFT), "left");
 }
 
 int main(void)
@@ -118,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_totals_by_kind),
         TEST(test_a_dead_worker_holds_nothing),
+        TEST(test_a_worker_that_left_holds_nothing),
         TEST(test_a_state_that_is_none),
         TEST(test_names_of_states),
     };

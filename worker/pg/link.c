@@ -154,6 +154,8 @@ static void link_wait(struct link *l, short what, unsigned seconds)
 
 static void link_connecting(struct link *l)
 {
+    size_t n;
+
     switch (PQconnectPoll(l->link_pg)) {
     case PGRES_POLLING_READING:
         link_wait(l, EV_READ, LINK_STEP_SECONDS);
@@ -167,6 +169,9 @@ static void link_connecting(struct link *l)
     case PGRES_POLLING_ACTIVE:
     default:
         (void)link_say(l, "", PQerrorMessage(l->link_pg));
+        n = strlen(l->link_why);
+        if (!l->link_pool->pool_pooler && strstr(l->link_why, "unsupported startup parameter") != NULL)
+            snprintf(l->link_why + n, sizeof l->link_why - n, " (behind pgbouncer a pool needs pooler = true)");
         link_fail(l);
         return;
     }
