@@ -2,6 +2,7 @@
 #include "worker/handler/request.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "conf/log.h"
@@ -544,14 +545,17 @@ static void log_failure(const struct request *r, const char *what, const char *w
 {
     struct server *s = r->req_server;
     const struct conf_route *route = r->req_route->route_conf;
+    char more[64] = "";
 
     if (s->server_now_ns - s->server_failure_ns < LOG_AGAIN_NS && s->server_failure_ns != 0) {
         s->server_failures++;
         return;
     }
     s->server_failure_ns = s->server_now_ns;
-    log_write(LOG_LEVEL_WARN, "%s %s: %s: %s (and %u more since the last such line)",
-              conf_method_name(route->route_method), route->route_path, what, why, s->server_failures);
+    if (s->server_failures > 0)
+        (void)snprintf(more, sizeof(more), " (and %u more since the last such line)", s->server_failures);
+    log_write(LOG_LEVEL_WARN, "%s %s: %s: %s%s", conf_method_name(route->route_method), route->route_path, what, why,
+              more);
     s->server_failures = 0;
 }
 

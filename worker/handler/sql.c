@@ -296,7 +296,7 @@ static const char *sql_described(struct pg_statement *s, void *arg)
 
     CHECK_OBJ(sql, SQL_MAGIC);
     if (s->statement_params_n != route->route_params_n) {
-        (void)snprintf(sql->sql_why, sizeof(sql->sql_why), "the statement has %u parameters, the route gives %u",
+        (void)snprintf(sql->sql_why, sizeof(sql->sql_why), "parameters: the statement has %u, the route gives %u",
                        s->statement_params_n, route->route_params_n);
         return sql->sql_why;
     }
