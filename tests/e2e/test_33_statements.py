@@ -126,6 +126,16 @@ def test_a_parameter_of_another_type(running, own_cluster):
     assert not load.strange, load.strange[:5]
 
 
+def test_bad_values_beside_good_ones_raise_no_doubt(running):
+    """Whoever sends nonsense all the time does not make the statements be prepared again and again."""
+    assert one(running.port, "GET", "/typed/1").status == 200
+    before = running.total("alloc.connect")
+    with Load(running.port, {"/typed/1": b'"one"', "/typed/x": None}, clients=4) as load:
+        time.sleep(3)
+    assert set(load.seen) == {200, 400} and not load.strange, (load.seen, load.strange[:3])
+    assert running.total("alloc.connect") == before, "libpq has been at work"
+
+
 @pytest.mark.parametrize("connections", [1, 4])
 @pytest.mark.parametrize("change", [
     "ALTER TABLE keyed ALTER k TYPE text",

@@ -187,7 +187,7 @@ static enum handler_result sql_request(struct request *r, void *state)
     }
     if (s->statement_state == STATEMENT_READY &&
         params_check(sql->sql_params, s->statement_params, r->req_values, &error) != 0) {
-        pg_pool_doubt(s->statement_pool);
+        pg_statement_doubt(s, r->req_server->server_now_ns);
         sql_bad_parameter(r, &error);
         return HANDLER_DONE;
     }

@@ -200,6 +200,7 @@ static int answer_complete(struct pg_conn *c)
     again = c->conn_outdated && !q->query_retried && !q->query_abandoned;
     answer_pop(c, q);
     answer_count(c, q);
+    q->query_statement->statement_doubted = false; /* the types are what they were, or it would not have run */
     if (__builtin_expect(again, 0)) {
         q->query_retried = true;
         queue_retry(c->conn_pool, q, pg_now());
@@ -224,6 +225,7 @@ static int answer_ready(struct pg_conn *c, const struct codec_message *m)
         if (c->conn_complete) {
             answer_pop(c, q);
             answer_count(c, q);
+            q->query_statement->statement_doubted = false;
             query_end(q, verdict, NULL);
         } else if (c->conn_skipping) { /* it was not run */
             answer_pop(c, q);
@@ -297,7 +299,7 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
     answer_count(c, q);
     if (misfit) {
         e->error_public.error_parameter = codec_error_parameter(e);
-        pg_pool_doubt(p);
+        pg_statement_doubt(q->query_statement, now);
     }
     /* After a change of the schema every connection is stale, one after the other: a query may meet all of them.  More
      * often than that, and it is the statement that keeps changing. */

@@ -147,7 +147,8 @@ struct pg_pool {
     uint64_t pool_random;
     unsigned pool_elsewhere; /* free slots of other workers, less the clients sent to them since the last tick */
     uint64_t pool_window_at; /* when the statements' times were last looked at */
-    bool pool_doubted;       /* a broken statement was asked for, or a value did not fit: prepare again and see */
+    bool pool_broken_hit;    /* a broken statement was asked for: try to prepare it again */
+    bool pool_doubted;       /* a statement is */
     uint32_t pool_versions;  /* of its statements, added up: grows with each description that is not the one before */
     uint64_t pool_mended_at;
 };

@@ -93,6 +93,7 @@ static int describe_take(struct pg_statement *s, const PGresult *r, const struct
 
     describe_forget(s);
     s->statement_version++;
+    s->statement_doubt_wait_ns = PG_DOUBT_FIRST_NS; /* it does change */
     s->statement_params = calloc(params_n + 1, sizeof(struct pg_type *));
     s->statement_columns = calloc(columns_n + 1, sizeof *s->statement_columns);
     if (s->statement_params == NULL || s->statement_columns == NULL)

@@ -17,9 +17,11 @@
 #define AVG_FIRST_NS 250000u /* until a statement's time is known: a handful to a connection */
 #define WINDOW_NS 500000000u
 #define MEND_AGAIN_NS 1000000000u /* between two attempts at what is in doubt */
+#define DOUBT_MAX_NS UINT64_C(60000000000)
 
 static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q);
 static void pool_again(int fd, short what, void *arg);
+static bool pool_doubts(struct pg_pool *p, uint64_t now);
 static void pool_mend(struct pg_pool *p, uint64_t now);
 static void pool_parse(const struct pg_pool *p, struct pg_statement *s);
 static void pool_gauges(const struct pg_pool *p);
@@ -116,6 +118,7 @@ void pg_pool_add_statement(struct pg_pool *p, struct pg_statement *s)
     s->statement_pool = p;
     s->statement_state = STATEMENT_UNKNOWN;
     s->statement_avg_ns = AVG_FIRST_NS;
+    s->statement_doubt_wait_ns = PG_DOUBT_FIRST_NS;
     s->statement_least_ns[0] = s->statement_least_ns[1] = UINT32_MAX;
     snprintf(s->statement_name, sizeof s->statement_name, "v%u", s->statement_index);
     s->statement_bind_len =
@@ -209,7 +212,7 @@ void pg_pool_tick(struct pg_pool *p, uint64_t now)
         conn_tick(&p->pool_all[i], now);
     queue_expire(p, now);
     queue_pump(p, now);
-    if (p->pool_doubted && now - p->pool_mended_at > MEND_AGAIN_NS)
+    if ((p->pool_broken_hit || (p->pool_doubted && pool_doubts(p, now))) && now - p->pool_mended_at > MEND_AGAIN_NS)
         pool_mend(p, now);
     if (now - p->pool_window_at >= WINDOW_NS) {
         p->pool_window_at = now;
@@ -237,9 +240,12 @@ const char *pg_pool_trouble(const struct pg_pool *p)
     return p->pool_trouble;
 }
 
-void pg_pool_doubt(struct pg_pool *p)
+void pg_statement_doubt(struct pg_statement *s, uint64_t now)
 {
-    p->pool_doubted = true;
+    if (s->statement_doubted)
+        return;
+    s->statement_doubted = s->statement_pool->pool_doubted = true;
+    s->statement_doubted_ns = now;
 }
 
 void pg_pool_set_elsewhere(struct pg_pool *p, unsigned slots)
@@ -266,7 +272,7 @@ void pg_pool_set_max_inflight(struct pg_pool *p, unsigned n)
 static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q)
 {
     if (q->query_statement->statement_state == STATEMENT_BROKEN) {
-        p->pool_doubted = true;
+        p->pool_broken_hit = true;
         return PG_BROKEN;
     }
     return PG_SHED_DOWN;
@@ -284,6 +290,22 @@ static void pool_again(int fd, short what, void *arg)
     alloc_leave(old);
 }
 
+/* Whether a statement has been in doubt for long enough to be looked at again. */
+static bool pool_doubts(struct pg_pool *p, uint64_t now)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < p->pool_statements_n; i++) {
+        const struct pg_statement *s = p->pool_statements[i];
+
+        any |= s->statement_doubted;
+        if (s->statement_doubted && now > s->statement_doubted_ns + s->statement_doubt_wait_ns)
+            return true;
+    }
+    p->pool_doubted = any;
+    return false;
+}
+
 /* Somebody asked for a broken statement, and perhaps the table is there by now; or gave a value that is not of its
  * parameter's type, and perhaps the type is another by now.  One connection prepares its statements again; when that
  * brings news, the others follow (conn_tick). */
@@ -294,8 +316,15 @@ static void pool_mend(struct pg_pool *p, uint64_t now)
     /* The only one is not taken away from those who use it. */
     if (c == NULL || (p->pool_conns_n[CONN_READY] == 1 && c->conn_inflight_n > 0))
         return;
-    p->pool_doubted = false;
+    p->pool_broken_hit = p->pool_doubted = false;
     p->pool_mended_at = now;
+    for (unsigned i = 0; i < p->pool_statements_n; i++) {
+        struct pg_statement *s = p->pool_statements[i];
+
+        if (s->statement_doubted && s->statement_doubt_wait_ns < DOUBT_MAX_NS)
+            s->statement_doubt_wait_ns *= 2; /* but see describe_take */
+        s->statement_doubted = false;
+    }
     conn_drain(c, AFTER_PREPARE);
     conn_settle(c);
 }

@@ -52,6 +52,8 @@ struct pg_statement {
     uint32_t statement_least_ns[2];
     uint64_t statement_sum_ns, statement_samples;
     bool statement_timed;
+    bool statement_doubted; /* since then: see pg_statement_doubt */
+    uint64_t statement_doubted_ns, statement_doubt_wait_ns;
     /* Called in scope connect when a description is new or has changed; returns NULL, or why the route is broken. */
     const char *(*statement_described)(struct pg_statement *s, void *arg);
     void *statement_arg;
@@ -63,6 +65,7 @@ struct pg_statement {
     size_t statement_parse_len;
 };
 #define PG_STATEMENT_MAGIC 0x9057a7e1u
+#define PG_DOUBT_FIRST_NS 1000000000u
 
 enum pg_outcome {           /* how a query ended */
                   PG_DONE,  /* CommandComplete; rows were delivered */
@@ -171,9 +174,10 @@ unsigned pg_pool_up(const struct pg_pool *p);
 bool pg_pool_tried(const struct pg_pool *p);
 /* The last failure to connect, for /ready: "" when none. */
 const char *pg_pool_trouble(const struct pg_pool *p);
-/* A value was refused because it is not of its parameter's type: the type may have changed since the statement was
- * prepared, so that is done again, once a second at the most. */
-void pg_pool_doubt(struct pg_pool *p);
+/* A value was refused because it is not of its parameter's type, which may have changed since the statement was
+ * prepared.  When none of its queries goes well for a second, that is done again; when it brings no news, the next time
+ * is after twice as long, a minute in the end.  `now` in ns. */
+void pg_statement_doubt(struct pg_statement *s, uint64_t now);
 /* How many slots other workers' shares of this pool have free: told each tick. */
 void pg_pool_set_elsewhere(struct pg_pool *p, unsigned slots);
 /* Whether a client that is shed now had better connect anew, to be dealt to another worker; true at most as often per
