@@ -30,6 +30,7 @@ static void route_read_sql(struct draft *d);
 static void route_read_params(struct draft *d);
 static void route_check_bodies(struct draft *d, const config_setting_t *list);
 static void route_check_statement(struct draft *d);
+static void route_check_pooler(struct draft *d, const struct conf_pool *pool);
 static void route_choose_pool(struct draft *d);
 static void route_check_result(struct draft *d);
 static void route_read_echo(struct draft *d);
@@ -272,6 +273,21 @@ static void route_check_statement(struct draft *d)
         }
 }
 
+/* Behind a pooler a read_only pool is so by its transactions' own settings, and a procedure may end its transaction. */
+static void route_check_pooler(struct draft *d, const struct conf_pool *pool)
+{
+    const config_setting_t *sql = route_member(d, "sql");
+    struct statement st;
+
+    if (sql != NULL && pool->pool_read_only && pool->pool_pooler && statement_check(d->draft_route->route_sql, &st) &&
+        st.statement_calls)
+        report_setting(
+            d->draft_reader->reader_report, sql,
+            "sql is a CALL or DO on pool \"%s\", which is read_only behind a pooler: a procedure could leave "
+            "its transaction, and write; allowed: on pools that are not read_only",
+            pool->pool_name);
+}
+
 static void route_choose_pool(struct draft *d)
 {
     const config_setting_t *pool = route_member(d, "pool");
@@ -294,6 +310,8 @@ static void route_choose_pool(struct draft *d)
                 found = (int)i;
     }
     route->route_pool = found >= 0 ? (unsigned)found : 0; /* none of the wanted kind: the first */
+    if (route->route_pool < conf->conf_pools_n)
+        route_check_pooler(d, &conf->conf_pools[route->route_pool]);
     if (pool == NULL && !reads && found < 0 && conf->conf_pools_n > 0 && route_member(d, "method") != NULL)
         report_warning(
             r, d->draft_group,

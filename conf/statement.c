@@ -51,6 +51,8 @@ bool statement_check(const char *sql, struct statement *st)
             continue;
         if (first && e == LEXEME_WORD && !statement_check_first(&x))
             return false;
+        if (first)
+            st->statement_calls = e == LEXEME_WORD && (lexer_is(&x, "CALL") || lexer_is(&x, "DO"));
         first = false;
         if ((e == LEXEME_WORD || e == LEXEME_QUOTED) && !statement_check_word(&x))
             return false;

@@ -15,6 +15,7 @@
 struct statement {
     char statement_why[256];   /* what is wrong with it, and what is allowed */
     uint64_t statement_params; /* bit n - 1: $n is used */
+    bool statement_calls;      /* CALL or DO: what it runs may end its transaction and begin others */
 };
 
 /* True, with statement_params, or false, with statement_why. */

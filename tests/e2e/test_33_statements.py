@@ -22,7 +22,8 @@ ROUTES = r"""
   { method = "GET";  path = "/changing"; sql = "SELECT * FROM changing"; result = "row"; },
   { method = "GET";  path = "/typed/{id}"; sql = "SELECT name FROM changing WHERE id = $1"; params = [ "path.id" ]; result = "value"; },
   { method = "GET";  path = "/keyed/{k}"; sql = "SELECT n FROM keyed WHERE k = $1"; params = [ "path.k" ]; result = "value"; },
-  { method = "POST"; path = "/keyed/{k}"; sql = "UPDATE keyed SET n = n + 1 WHERE k = $1 RETURNING n"; params = [ "path.k" ]; result = "value"; },
+  { method = "POST"; path = "/keyed/{k}"; sql = "UPDATE keyed SET n = n + 1, t = $2 WHERE k = $1 RETURNING n";
+    params = [ "path.k", "query.t=1" ]; result = "value"; },
   { method = "GET";  path = "/parts"; sql = "SELECT whole FROM assembled"; result = "row"; },
   { method = "POST"; path = "/new"; sql = "INSERT INTO limits (id, kind, parent, span) VALUES ($1, $2, $3, int4range($4, $5)) RETURNING id";
     params = [ "body.id", "body.kind=a", "body.parent=0", "body.from=0", "body.to=0" ]; result = "value"; },
@@ -48,7 +49,7 @@ CREATE SEQUENCE limits_seq;
 CREATE TABLE locked (id int PRIMARY KEY, n int); INSERT INTO locked VALUES (1, 0), (2, 0);
 CREATE TABLE secret (id int); CREATE TABLE later (id int UNIQUE DEFERRABLE INITIALLY DEFERRED);
 CREATE TABLE changing (id int, name text); INSERT INTO changing VALUES (1, 'one');
-CREATE TABLE keyed (k int, n int); INSERT INTO keyed VALUES (1, 0);
+CREATE TABLE keyed (k int, n int, t text); INSERT INTO keyed VALUES (1, 0, '1');
 CREATE TYPE part AS (a int, b text); CREATE TABLE assembled (whole part); INSERT INTO assembled VALUES (ROW(1, 'x'));
 CREATE FUNCTION raise_code(code text) RETURNS void LANGUAGE plpgsql AS
   $$ BEGIN RAISE EXCEPTION USING ERRCODE = code, MESSAGE = 'raised'; END $$;
@@ -139,8 +140,8 @@ def test_bad_values_beside_good_ones_raise_no_doubt(running):
 @pytest.mark.parametrize("connections", [1, 4])
 @pytest.mark.parametrize("change", [
     "ALTER TABLE keyed ALTER k TYPE text",
-    "BEGIN; ALTER TABLE keyed RENAME TO keyed_old; CREATE TABLE keyed (k text, n int); INSERT INTO keyed VALUES ('1', 0); "
-    "GRANT ALL ON keyed TO vanilla; COMMIT"])
+    "BEGIN; ALTER TABLE keyed RENAME TO keyed_old; CREATE TABLE keyed (k text, n int, t text); INSERT INTO keyed VALUES ('1', 0, '1'); "
+    "GRANT ALL ON keyed TO vanilla; COMMIT", "ALTER TABLE keyed ALTER t TYPE int USING t::int"])
 def test_ddl_with_many_in_flight(server, own_cluster, connections, change):
     """PostgreSQL refuses all that wait on a connection, before it runs them: each is asked again, reads and writes alike."""
     own_cluster.sql(SCHEMA)

@@ -26,6 +26,9 @@ ROUTES = r"""
     sql = "SELECT concat_ws(' ', current_setting('transaction_read_only'), current_setting('statement_timeout'), current_setting('bytea_output'))"; },
   { method = "GET";  path = "/settings"; result = "value";
     sql = "SELECT concat_ws(' ', current_setting('transaction_read_only'), current_setting('statement_timeout'), current_setting('bytea_output'))"; },
+  { method = "GET";  path = "/day"; sql = "SELECT date '2024-02-13'"; result = "value"; },
+  { method = "GET";  path = "/pair/{a}"; sql = "SELECT * FROM pairs WHERE a = $1"; params = [ "path.a" ]; result = "row"; },
+  { method = "GET";  path = "/later"; sql = "SELECT n FROM later"; result = "value"; },
   { method = "GET";  path = "/divide/{n}"; sql = "SELECT 100 / $1::int"; params = [ "path.n" ]; result = "value"; }
 """
 POOLS = """
@@ -213,7 +216,7 @@ def test_behind_pgbouncer(server, pgbouncer):
 def test_settings_behind_pgbouncer(server, pgbouncer):
     """No session is ours, and yet a GET cannot write, a statement has its time-out, and neither is left to others."""
     cluster, conninfo = pgbouncer
-    cluster.sql("ALTER DATABASE app SET bytea_output = 'escape'")
+    cluster.sql("ALTER DATABASE app SET bytea_output = 'escape'; ALTER DATABASE app SET DateStyle = 'SQL, DMY'")
     running = server(ROUTES, pools("pooler = true; statement_timeout_ms = 400; "), conninfo=conninfo)
     for _ in range(5):
         answer = one(running.port, "GET", "/sneaky/7")
@@ -223,6 +226,7 @@ def test_settings_behind_pgbouncer(server, pgbouncer):
         assert problem(one(running.port, "GET", "/divide/0"), 400)["sqlstate"] == "22012"
         assert problem(one(running.port, "GET", "/divide/x"), 400)["parameter"] == "path.n"
         assert one(running.port, "GET", "/divide/7").body == b"14"
+    assert one(running.port, "GET", "/day").body == b'"2024-02-13"'
     for method in ("GET", "POST"):
         assert problem(one(running.port, method, "/sleep/5"), 504)["sqlstate"] == "57014"
     with psycopg2.connect("%s password=x" % conninfo) as other, other.cursor() as cursor:       # by the same servers
@@ -236,3 +240,25 @@ def test_settings_behind_pgbouncer(server, pgbouncer):
     assert not load.strange and set(load.seen) == {200, 400}, (load.seen, load.strange[:3])
     assert int(cluster.sql("SELECT count(*) FROM written WHERE n = 7")) == 0
     works(running)
+
+
+def test_ddl_behind_pgbouncer(server, pgbouncer):
+    """Statements are parsed anew each time, and no error tells that their columns are others now: their description does."""
+    cluster, conninfo = pgbouncer
+    cluster.sql("CREATE TABLE pairs (a int, b int); INSERT INTO pairs VALUES (1, 2); GRANT ALL ON pairs TO vanilla")
+    running = server(ROUTES, pools("pooler = true; "), conninfo=conninfo)
+    assert one(running.port, "GET", "/pair/1").body == b'{"a":1,"b":2}'
+    assert one(running.port, "GET", "/later").status == 500
+    for change, body in (("BEGIN; DROP TABLE pairs; CREATE TABLE pairs (b int, a int); INSERT INTO pairs VALUES (2, 1); "
+                          "GRANT ALL ON pairs TO vanilla; COMMIT", b'{"b":2,"a":1}'),
+                         ("ALTER TABLE pairs ALTER b TYPE text USING '007'", b'{"b":"007","a":1}'),
+                         ("ALTER TABLE pairs ADD c bool DEFAULT true", b'{"b":"007","a":1,"c":true}')):
+        with Load(running.port, {"/pair/1": None, "/row/5": b"5"}, clients=4) as load:
+            time.sleep(0.2)
+            cluster.sql(change)
+            until(lambda: one(running.port, "GET", "/pair/1").body == body)
+            assert not load.well_within(0.6)
+        assert not load.strange and sum(code != 200 for _, code, _ in load.codes) <= 2, load.seen
+        assert one(running.port, "GET", "/pair/1").body == body
+    cluster.sql("CREATE TABLE later (n int); INSERT INTO later VALUES (8); GRANT ALL ON later TO vanilla")
+    until(lambda: one(running.port, "GET", "/later").body == b"8")

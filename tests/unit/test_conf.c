@@ -403,6 +403,9 @@ static void missing_settings_are_reported_at_their_group(void **state)
         {"routes = (\n\n { text = \"x\"; } );", {"3: method is missing", "3: path is missing"}},
         {"routes = (\n { method = \"GET\"; path = \"/\";\n } );", {"2: neither sql nor text"}},
         {"routes = ( { method = \"GET\"; path = \"/\"; sql = \"SELECT 1\"; } );", {"1: there is no pool"}},
+        {"pools = ( { name = \"r\"; conninfo = \"\"; read_only = true; pooler = true; } );\n"
+         "routes = ( { method = \"GET\"; path = \"/\"; sql = \" call sneak()\"; } );",
+         {"2: sql is a CALL or DO"}},
         {"pools = ();\nroutes = ( { method = \"GET\"; path = \"/\"; sql = \"SELECT 1\"; } );", {"2: there is no pool"}},
     };
 

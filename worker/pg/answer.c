@@ -1,9 +1,11 @@
 /* What PostgreSQL's messages mean to the queries in flight (manual, "Extended Query" and "Pipelining"). */
 #include "worker/pg/conn.h"
+#include "worker/pg/describe.h"
 
 #include <stdio.h>
 
 static int answer_preface(struct pg_conn *c, const struct codec_message *m);
+static int answer_described(struct pg_conn *c, const struct codec_message *m);
 static int answer_row(struct pg_conn *c, const struct codec_message *m);
 static int answer_complete(struct pg_conn *c);
 static void answer_types_outdated(struct pg_conn *c);
@@ -46,6 +48,9 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
         return 0;
     case '1': /* ParseComplete */
         return c->conn_pool->pool_pooler ? 0 : answer_unexpected(c, m);
+    case 'T': /* RowDescription */
+    case 'n': /* NoData */
+        return c->conn_pool->pool_pooler ? answer_described(c, m) : answer_unexpected(c, m);
     default: /* COPY, above all, which no route can do */
         return answer_unexpected(c, m);
     }
@@ -137,6 +142,22 @@ void answer_pop(struct pg_conn *c, struct pg_query *q)
     c->conn_bound = c->conn_complete = c->conn_outdated = false;
 }
 
+/* Behind a pooler the statement is parsed anew each time, and no error tells that its columns are others now. */
+static int answer_described(struct pg_conn *c, const struct codec_message *m)
+{
+    struct pg_query *q = TAILQ_FIRST(&c->conn_inflight);
+
+    if (!c->conn_bound || c->conn_complete)
+        return answer_unexpected(c, m);
+    if (m->message_body != NULL && describe_matches(q->query_statement, m, c->conn_pool->pool_types))
+        return 0;
+    c->conn_verdict = PG_INTERNAL;
+    c->conn_outdated = true;
+    if (c->conn_state == CONN_READY || c->conn_state == CONN_CANCELLING)
+        conn_drain(c, AFTER_PREPARE);
+    return 0;
+}
+
 static int answer_row(struct pg_conn *c, const struct codec_message *m)
 {
     struct pg_query *q = TAILQ_FIRST(&c->conn_inflight);
@@ -197,12 +218,16 @@ static int answer_complete(struct pg_conn *c)
         c->conn_complete = true; /* the commit comes with the Sync, and can fail: deferred constraints */
         return 0;
     }
-    again = c->conn_outdated && !q->query_retried && !q->query_abandoned;
+    again = c->conn_outdated && !q->query_abandoned &&
+            (c->conn_pool->pool_pooler
+                 ? q->query_stale <= c->conn_pool->pool_config.config_connections && q->query_stale < UINT8_MAX
+                 : !q->query_retried);
     answer_pop(c, q);
     answer_count(c, q);
     q->query_statement->statement_doubted = false; /* the types are what they were, or it would not have run */
     if (__builtin_expect(again, 0)) {
         q->query_retried = true;
+        q->query_stale++;
         queue_retry(c->conn_pool, q, pg_now());
     } else {
         query_end(q, verdict, NULL);

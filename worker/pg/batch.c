@@ -48,7 +48,10 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
         }
         /* Bind's length word does not count its type, but two octets of it come with CODEC_EXECUTE. */
         codec_put_be32(head + 1, (uint32_t)(o->out_bytes - len + 1));
-        out_write(o, CODEC_EXECUTE_SYNC, single ? CODEC_EXECUTE_LEN + CODEC_SYNC_LEN : CODEC_EXECUTE_LEN);
+        if (__builtin_expect(p->pool_pooler, 0))
+            out_write(o, CODEC_DESCRIBE_EXECUTE_SYNC, CODEC_DESCRIBE_LEN + CODEC_EXECUTE_LEN + CODEC_SYNC_LEN);
+        else
+            out_write(o, CODEC_EXECUTE_SYNC, single ? CODEC_EXECUTE_LEN + CODEC_SYNC_LEN : CODEC_EXECUTE_LEN);
     }
     if (__builtin_expect(o->out_error != OUT_OK, 0)) {
         out_rewind(o, mark);

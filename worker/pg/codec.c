@@ -124,12 +124,9 @@ unsigned codec_error_parameter(const struct codec_error *e)
 
 bool codec_error_missing(const struct codec_error *e)
 {
-    static const char *const states[] = {"42P01", "42883", "42703", "42704", "3F000"};
+    const char *state = e->error_public.error_sqlstate;
 
-    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
-        if (strcmp(e->error_public.error_sqlstate, states[i]) == 0)
-            return true;
-    return false;
+    return (strncmp(state, "42", 2) == 0 && strcmp(state, "42501") != 0) || strcmp(state, "3F000") == 0;
 }
 
 bool codec_error_stale(const struct codec_error *e)

@@ -44,11 +44,13 @@ struct codec_message {
 };
 
 /* What ends a query's messages: Bind's "all results in text format", Execute of the unnamed portal without a row
- * limit, and Sync. */
+ * limit, and Sync; behind a pooler a Describe of that portal before the Execute. */
 #define CODEC_EXECUTE "\0\0E\0\0\0\x09\0\0\0\0\0"
 #define CODEC_EXECUTE_LEN 12u
 #define CODEC_SYNC "S\0\0\0\x04"
 #define CODEC_SYNC_LEN 5u
+#define CODEC_DESCRIBE_EXECUTE_SYNC "\0\0D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04"
+#define CODEC_DESCRIBE_LEN 7u
 #define CODEC_EXECUTE_SYNC CODEC_EXECUTE "S\0\0\0\x04"
 
 /* Bind of statement `name` to the unnamed portal, up to the parameter values; its length word (at octet 1) is 0.
@@ -77,8 +79,8 @@ bool codec_error_fatal(const struct codec_error *e);
 unsigned codec_error_parameter(const struct codec_error *e);
 /* The prepared statement is not what it was (0A000 of RevalidateCachedQuery) or is gone (26000): prepare it again. */
 bool codec_error_stale(const struct codec_error *e);
-/* Whether it says that something is missing which was there when the statement was prepared: dropped, or the session
- * looks for it elsewhere. */
+/* Whether it says, at Bind, that the statement makes no sense, as it did when it was prepared: something was dropped or
+ * is of another type now, or the session looks for it elsewhere (class 42 but for privileges, and 3F000). */
 bool codec_error_missing(const struct codec_error *e);
 
 #endif

@@ -12,7 +12,9 @@
 #define STABLE_NS 1000000000u       /* a connection that lasts less counts as a failure */
 #define CANCEL_AGAIN_NS 1000000000u /* between two cancels on one connection */
 #define SILENCE_NS 10000000000u     /* on top of statement_timeout: the server is gone without a word */
-#define REPLACE_AT_ONCE 3u          /* failures in a row, with which it no longer is */
+#define SILENCE_POOLER_NS \
+    UINT64_C(150000000000) /* ... and a pooler may make us wait: pgbouncer's query_wait_timeout is 120 s */
+#define REPLACE_AT_ONCE 3u /* failures in a row, with which it no longer is */
 #define SUSPECT_AGAIN_NS 1000000000u
 #define LOG_AGAIN_NS 60000000000u /* the same failure is logged once a minute */
 
@@ -233,10 +235,10 @@ void conn_tick(struct pg_conn *c, uint64_t now)
     if (q == NULL)
         return;
     /* A batch is answered as a whole, so its queries' time-outs add up.  A pooler may make us wait for its own. */
-    patience =
-        (uint64_t)conf->pool_statement_timeout_ms * 1000000 * (p->pool_single ? 1 : c->conn_inflight_n) + SILENCE_NS;
-    if (conf->pool_statement_timeout_ms > 0 && !p->pool_pooler && !c->conn_again && c->conn_busy_since != 0 &&
-        now > c->conn_heard && now - c->conn_heard > patience) {
+    patience = (uint64_t)conf->pool_statement_timeout_ms * 1000000 * (p->pool_single ? 1 : c->conn_inflight_n) +
+               (p->pool_pooler ? SILENCE_POOLER_NS : SILENCE_NS);
+    if (conf->pool_statement_timeout_ms > 0 && !c->conn_again && c->conn_busy_since != 0 && now > c->conn_heard &&
+        now - c->conn_heard > patience) {
         conn_lose(c, LOSS_SUDDEN, "no answer, though statement_timeout has passed");
         return;
     }

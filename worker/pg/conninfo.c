@@ -97,7 +97,8 @@ PGconn *conninfo_connect(const struct conf_pool *pool, const PQconninfoOption *o
 char *conninfo_local(const struct conf_pool *pool, char *to, size_t size)
 {
     snprintf(to, size,
-             "SELECT pg_catalog.set_config('bytea_output', 'hex', true),"
+             "SELECT pg_catalog.set_config('DateStyle', 'ISO', true),"
+             " pg_catalog.set_config('bytea_output', 'hex', true),"
              " pg_catalog.set_config('extra_float_digits', '1', true),"
              " pg_catalog.set_config('IntervalStyle', 'postgres', true),"
              " pg_catalog.set_config('statement_timeout', '%u', true)%s",

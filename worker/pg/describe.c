@@ -50,6 +50,30 @@ bool describe_apply(struct pg_statement *s, const struct describe_entry *e, cons
     return false;
 }
 
+bool describe_matches(const struct pg_statement *s, const struct codec_message *m, const struct pg_types *types)
+{
+    const unsigned char *p = m->message_body, *end = p + m->message_len;
+    unsigned n = 0;
+
+    if (m->message_type == 'T') {
+        if (m->message_len < 2)
+            return false;
+        n = codec_be16(p);
+        p += 2;
+    }
+    if (n != s->statement_columns_n)
+        return false;
+    for (unsigned i = 0; i < n; i++) { /* name, table, column, type, length, modifier, format */
+        const unsigned char *nul = memchr(p, '\0', (size_t)(end - p));
+
+        if (nul == NULL || end - nul < 1 + 18 || strcmp((const char *)p, s->statement_columns[i].column_name) != 0 ||
+            describe_type(types, codec_be32(nul + 1 + 6)) != s->statement_columns[i].column_type)
+            return false;
+        p = nul + 1 + 18;
+    }
+    return p == end;
+}
+
 void describe_forget(struct pg_statement *s)
 {
     for (unsigned i = 0; i < s->statement_columns_n; i++)

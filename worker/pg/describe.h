@@ -4,6 +4,7 @@
 
 #include <libpq-fe.h>
 
+#include "worker/pg/codec.h"
 #include "worker/pg/pool.h"
 
 struct describe_entry {      /* one statement's result on one connection */
@@ -18,6 +19,9 @@ unsigned describe_foreign(const struct describe_entry *entries, unsigned n, FILE
  * differs, and again for a broken one.  Returns true when the statement has become broken or its reason has changed
  * (statement_why): to be logged. */
 bool describe_apply(struct pg_statement *s, const struct describe_entry *e, const struct pg_types *types) MUSTCHECK;
+/* Whether a RowDescription (or NoData) is of the columns that the statement is known to have. */
+bool describe_matches(const struct pg_statement *s, const struct codec_message *m,
+                      const struct pg_types *types) MUSTCHECK;
 /* Frees what the pool owns of a statement. */
 void describe_forget(struct pg_statement *s);
 
