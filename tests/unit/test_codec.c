@@ -129,6 +129,21 @@ static void the_parameter_of_an_error(void **state)
     assert_int_equal(codec_error_parameter(&e), 3);
 }
 
+static void what_made_sense_once_and_does_not_now(void **state)
+{
+    static const char *const changed[] = {"42P01", "42883", "42804", "42703", "3F000"};
+    static const char *const not [] = {"42501", "22P02", "23505", "0A000", "XX000"};
+    struct codec_error e = {.error_context = NULL};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) {
+        memcpy(e.error_public.error_sqlstate, changed[i], 6);
+        assert_true(codec_error_changed(&e));
+        memcpy(e.error_public.error_sqlstate, not [i], 6);
+        assert_false(codec_error_changed(&e));
+    }
+}
+
 static void an_error_that_does_not_hold_together_is_refused(void **state)
 {
     static const char whole[] = "VERROR\0C23505\0Mtext\0";
@@ -165,6 +180,7 @@ int main(void)
         cmocka_unit_test(a_parse_counts_its_own_length),
         cmocka_unit_test(a_statement_without_parameters_is_asked_whole),
         cmocka_unit_test(the_parameter_of_an_error),
+        cmocka_unit_test(what_made_sense_once_and_does_not_now),
         cmocka_unit_test(a_cancel_request),
         cmocka_unit_test(execute_and_sync_have_the_right_lengths),
         cmocka_unit_test(an_error_gives_its_fields),

@@ -7,6 +7,7 @@
 static int answer_preface(struct pg_conn *c, const struct codec_message *m);
 static int answer_described(struct pg_conn *c, const struct codec_message *m);
 static int answer_row(struct pg_conn *c, const struct codec_message *m);
+static bool answer_stale_again(const struct pg_conn *c, struct pg_query *q);
 static int answer_complete(struct pg_conn *c);
 static void answer_types_outdated(struct pg_conn *c);
 static int answer_ready(struct pg_conn *c, const struct codec_message *m);
@@ -203,6 +204,17 @@ static void answer_types_outdated(struct pg_conn *c)
     c->conn_outdated = true;
 }
 
+/* Whether a query that met a stale connection is asked once more.  After a change of the schema every connection is
+ * stale, one after the other: a query may meet all of them.  More often than that, and it is the statement that keeps
+ * changing. */
+static bool answer_stale_again(const struct pg_conn *c, struct pg_query *q)
+{
+    if (q->query_stale > c->conn_pool->pool_config.config_connections || q->query_stale == UINT8_MAX)
+        return false;
+    q->query_stale++;
+    return true;
+}
+
 static int answer_complete(struct pg_conn *c)
 {
     struct pg_query *q = TAILQ_FIRST(&c->conn_inflight);
@@ -219,15 +231,12 @@ static int answer_complete(struct pg_conn *c)
         return 0;
     }
     again = c->conn_outdated && !q->query_abandoned &&
-            (c->conn_pool->pool_pooler
-                 ? q->query_stale <= c->conn_pool->pool_config.config_connections && q->query_stale < UINT8_MAX
-                 : !q->query_retried);
+            (c->conn_pool->pool_pooler ? answer_stale_again(c, q) : !q->query_retried);
     answer_pop(c, q);
     answer_count(c, q);
     q->query_statement->statement_doubted = false; /* the types are what they were, or it would not have run */
     if (__builtin_expect(again, 0)) {
         q->query_retried = true;
-        q->query_stale++;
         queue_retry(c->conn_pool, q, pg_now());
     } else {
         query_end(q, verdict, NULL);
@@ -316,7 +325,7 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
         stale = true;
     /* At Bind: it was there when the statement was prepared; dropped since, or another now, or the session looks
      * elsewhere.  Later it is the route's own doing, inside of a function. */
-    if (!c->conn_bound && codec_error_missing(e) && !p->pool_pooler && (conn_mending(p) || conn_suspect(c, now)))
+    if (!c->conn_bound && codec_error_changed(e) && !p->pool_pooler && (conn_mending(p) || conn_suspect(c, now)))
         stale = true;
     again = strcmp(sqlstate, "57014") == 0 && !q->query_retried && answer_cancel_strayed(c, q, now);
     q->query_retried |= again;
@@ -326,10 +335,7 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
         e->error_public.error_parameter = codec_error_parameter(e);
         pg_statement_doubt(q->query_statement, now);
     }
-    /* After a change of the schema every connection is stale, one after the other: a query may meet all of them.  More
-     * often than that, and it is the statement that keeps changing. */
-    if (stale && q->query_stale <= p->pool_config.config_connections && q->query_stale < UINT8_MAX) {
-        q->query_stale++;
+    if (stale && answer_stale_again(c, q)) {
         again = true;
         conn_drain(c, AFTER_PREPARE);
     }

@@ -122,7 +122,7 @@ unsigned codec_error_parameter(const struct codec_error *e)
     return n;
 }
 
-bool codec_error_missing(const struct codec_error *e)
+bool codec_error_changed(const struct codec_error *e)
 {
     const char *state = e->error_public.error_sqlstate;
 

@@ -81,6 +81,6 @@ unsigned codec_error_parameter(const struct codec_error *e);
 bool codec_error_stale(const struct codec_error *e);
 /* Whether it says, at Bind, that the statement makes no sense, as it did when it was prepared: something was dropped or
  * is of another type now, or the session looks for it elsewhere (class 42 but for privileges, and 3F000). */
-bool codec_error_missing(const struct codec_error *e);
+bool codec_error_changed(const struct codec_error *e);
 
 #endif
