@@ -76,6 +76,20 @@ def test_stopped_politely(start, own_cluster):
     until(lambda: calm(running))
 
 
+def test_back_after_a_long_outage(server, own_cluster):
+    """However long the pauses between attempts have become (two seconds, left alone), one of them comes soon."""
+    own_cluster.sql(TABLE)
+    pools = POOLS.replace(" reconnect_max_ms = 300;", "").replace("connections = 4", "connections = 1")
+    running = server(ROUTES, pools, conninfo=own_cluster.conninfo)
+    for _ in range(3):
+        own_cluster.stop(immediate=True)
+        with Load(running.port, {"/row/5": b"5", "/writes": b"1"}, clients=2, pause=0.02) as load:
+            time.sleep(4)
+            own_cluster.start()
+            assert not load.well_within(1.0)
+        assert not load.strange and set(load.seen) == {200, 503}, (load.seen, load.strange[:5])
+
+
 def test_backends_terminated_every_200_ms(start, own_cluster):
     running = start()
     most, stop = [0], threading.Event()

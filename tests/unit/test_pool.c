@@ -791,6 +791,45 @@ static void without_a_server_it_starts_and_sheds(void **state)
     expect_answer(0);
 }
 
+/* When the next connection is due, from now. */
+static uint64_t next_try(void)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (unsigned i = 0; i < w->world_pool->pool_config.config_connections; i++)
+        if (w->world_pool->pool_all[i].conn_retry_at < least)
+            least = w->world_pool->pool_all[i].conn_retry_at;
+    return least > pg_now() ? least - pg_now() : 0;
+}
+
+static void while_all_are_down_one_of_them_keeps_trying(void **state)
+{
+    unsigned backed_off = 0;
+
+    (void)state;
+    w->world_conf.pool_reconnect_max_ms = 100000;
+    w->world_fake->fake_no_login = "57P03";
+    start(3);
+    for (int i = 0; i < 10; i++) { /* all of them, whenever it is due */
+        UNTIL(w->world_pool->pool_conns_n[CONN_DOWN] == 3);
+        assert_true(next_try() <= SECOND * 2 / 5);
+        pg_pool_tick(w->world_pool, pg_now() + 200ull * SECOND);
+        assert_int_equal(w->world_pool->pool_conns_n[CONN_LINKING], 3);
+    }
+    UNTIL(w->world_pool->pool_conns_n[CONN_DOWN] == 3);
+    for (unsigned i = 0; i < 3; i++)
+        backed_off += w->world_pool->pool_all[i].conn_retry_at > pg_now() + 10ull * SECOND;
+    assert_int_equal(backed_off, 2);
+    w->world_fake->fake_no_login = NULL;
+    pg_pool_tick(w->world_pool, pg_now() + SECOND * 2 / 5);
+    while (pg_pool_up(w->world_pool) == 0)
+        turn();
+    assert_int_equal(w->world_pool->pool_conns_n[CONN_DOWN], 2); /* they follow at once */
+    for (unsigned i = 0; i < 3; i++)
+        if (w->world_pool->pool_all[i].conn_state == CONN_DOWN)
+            assert_true(w->world_pool->pool_all[i].conn_retry_at <= pg_now() + SECOND / 4);
+}
+
 static void too_many_connections_backs_off(void **state)
 {
     (void)state;
@@ -1032,6 +1071,7 @@ int main(void)
         TEST(who_waits_too_long_is_shed),
         TEST(more_slots_let_the_waiting_in),
         TEST(without_a_server_it_starts_and_sheds),
+        TEST(while_all_are_down_one_of_them_keeps_trying),
         TEST(too_many_connections_backs_off),
         TEST(an_abandoned_query_keeps_its_place),
         TEST(a_waiting_query_leaves_at_once),

@@ -9,6 +9,8 @@
 #include "worker/mem/alloc.h"
 
 #define BACKOFF_FIRST_MS 50u
+#define PROBE_MS 400u               /* while a pool has no connection, one of them tries at least this often */
+#define FOLLOW_MS 250u              /* once one is back, the others come within that */
 #define STABLE_NS 1000000000u       /* a connection that lasts less counts as a failure */
 #define CANCEL_AGAIN_NS 1000000000u /* between two cancels on one connection */
 #define SILENCE_NS 10000000000u     /* on top of statement_timeout: the server is gone without a word */
@@ -23,6 +25,8 @@ static void conn_linked(void *arg, const char *why);
 static void conn_failed(struct pg_conn *c, const char *why);
 static void conn_judge(struct pg_conn *c, uint64_t now);
 static void conn_down(struct pg_conn *c, uint64_t now);
+static bool conn_others_try(const struct pg_conn *c, uint64_t until);
+static void conn_follow(struct pg_pool *p, uint64_t now);
 static bool conn_harmless(const struct pg_conn *c, const struct pg_query *q, enum conn_loss loss);
 static bool conn_idle(const struct pg_conn *c);
 static bool conn_forsaken(const struct pg_conn *c);
@@ -288,6 +292,8 @@ static void conn_linked(void *arg, const char *why)
         conn_failed(c, why);
         return;
     }
+    if (!conn_serving(p))
+        conn_follow(p, now);
     if (!c->conn_up) {
         stat_pool_add(p->pool_index, STAT_pool_connects, 1);
         c->conn_up_since = now;
@@ -355,14 +361,42 @@ static void conn_down(struct pg_conn *c, uint64_t now)
     c->conn_written = 0;
     p->pool_round_n = 0;
     p->pool_round_cost = 0;
+    conn_move(c, CONN_DOWN);
     for (unsigned i = 0; i < c->conn_failures && ms < most; i++)
         ms *= 2;
     if (ms > most)
         ms = most;
     /* The first comes back within its 50 ms; later ones anywhere in the upper half of their time. */
     ms = c->conn_failures == 0 ? conn_random(p, ms) : ms / 2 + conn_random(p, ms / 2 + 1);
+    /* The database may be back any moment, and nobody is served until one of them finds out. */
+    if (ms > PROBE_MS && !conn_serving(p) && !conn_others_try(c, now + PROBE_MS * UINT64_C(1000000)))
+        ms = PROBE_MS / 2 + conn_random(p, PROBE_MS / 2 + 1);
     c->conn_retry_at = now + ms * 1000000;
-    conn_move(c, CONN_DOWN);
+}
+
+/* Whether another one of the pool will try to connect before then. */
+static bool conn_others_try(const struct pg_conn *c, uint64_t until)
+{
+    const struct pg_conn *other;
+
+    TAILQ_FOREACH(other, &c->conn_pool->pool_conns[CONN_DOWN], conn_link)
+    if (other != c && other->conn_retry_at <= until)
+        return true;
+    return false;
+}
+
+/* The first connection is back: so will the others be, if they try now.  Not all in one moment. */
+static void conn_follow(struct pg_pool *p, uint64_t now)
+{
+    struct pg_conn *c;
+
+    TAILQ_FOREACH(c, &p->pool_conns[CONN_DOWN], conn_link)
+    {
+        uint64_t at = now + conn_random(p, FOLLOW_MS) * 1000000;
+
+        if (c->conn_retry_at > at)
+            c->conn_retry_at = at;
+    }
 }
 
 /* Whether a query of a lost connection cannot have had an effect. */
