@@ -47,6 +47,7 @@ struct fake {
     const char *fake_refuse;   /* SQLSTATE for every PREPARE, NULL: none */
     const char *fake_no_login; /* SQLSTATE instead of a login */
     bool fake_octets;          /* answers leave octet by octet */
+    bool fake_deaf;            /* cancels come to nothing */
     int fake_stale;            /* so many queries "stale" fail with 0A000 before they work */
     uint32_t fake_column_oid;  /* of the only column: text */
     /* What it saw. */
@@ -57,9 +58,12 @@ struct fake {
 
 static void fake_accept(evutil_socket_t fd, short what, void *arg);
 static void fake_read(evutil_socket_t fd, short what, void *arg);
+static void fake_consume(struct fake_conn *c);
 static void fake_message(struct fake_conn *c, char type, const unsigned char *body, size_t len);
 static void fake_execute(struct fake_conn *c);
 static void fake_flush(struct fake_conn *c);
+static void fake_put(struct fake_conn *c, char type, const void *body, size_t len);
+static void fake_put_row(struct fake_conn *c, const char *text, size_t len);
 static void fake_write(evutil_socket_t fd, short what, void *arg);
 static void fake_close(struct fake_conn *c);
 
@@ -116,6 +120,21 @@ static inline void fake_break_all(struct fake *f)
     for (unsigned i = 0; i < FAKE_CONNS; i++)
         if (f->fake_conns[i] != NULL)
             fake_close(f->fake_conns[i]);
+}
+
+/* What hangs comes to its end by itself. */
+static inline void fake_finish_all(struct fake *f)
+{
+    for (unsigned i = 0; i < FAKE_CONNS; i++) {
+        struct fake_conn *c = f->fake_conns[i];
+
+        if (c == NULL || !c->conn_hanging)
+            continue;
+        c->conn_hanging = false;
+        fake_put_row(c, "hang", 4);
+        fake_put(c, 'C', "SELECT 1", 9);
+        fake_consume(c);
+    }
 }
 
 static void fake_put(struct fake_conn *c, char type, const void *body, size_t len)
@@ -234,14 +253,14 @@ static void fake_startup(struct fake_conn *c, const unsigned char *body)
         memcpy(&f->fake_cancel_key, body + 8, 4);
         f->fake_cancel_pid = ntohl(f->fake_cancel_pid);
         f->fake_cancel_key = ntohl(f->fake_cancel_key);
-        for (unsigned i = 0; i < FAKE_CONNS; i++) {
+        for (unsigned i = 0; i < FAKE_CONNS && !f->fake_deaf; i++) {
             struct fake_conn *other = f->fake_conns[i];
 
             if (other != NULL && other->conn_pid == f->fake_cancel_pid && other->conn_hanging) {
                 other->conn_hanging = false;
                 fake_put_error(other, "ERROR", "57014", "ProcessInterrupts");
-                fake_put(other, 'Z', "I", 1);
-                fake_flush(other);
+                other->conn_skipping = true;
+                fake_consume(other);
             }
         }
         c->conn_lost = true;
@@ -281,11 +300,16 @@ static void fake_read(evutil_socket_t fd, short what, void *arg)
         return;
     }
     c->conn_in_n += (size_t)n;
+    fake_consume(c);
+}
+
+static void fake_consume(struct fake_conn *c)
+{
     for (;;) {
         size_t head = c->conn_started ? 1 : 0;
         uint32_t len;
 
-        if (c->conn_in_n < head + 4)
+        if (c->conn_hanging || c->conn_in_n < head + 4)
             break;
         memcpy(&len, c->conn_in + head, 4);
         len = ntohl(len);
@@ -315,8 +339,6 @@ static void fake_message(struct fake_conn *c, char type, const unsigned char *bo
     }
     if (type == 'S') {
         f->fake_syncs++;
-        if (c->conn_hanging)
-            return;
         if (c->conn_at_sync != NULL)
             fake_put_error(c, "ERROR", c->conn_at_sync, "CommitTransaction");
         c->conn_at_sync = NULL;
@@ -389,7 +411,8 @@ static void fake_message(struct fake_conn *c, char type, const unsigned char *bo
 }
 
 /* What a query does, by the value that was bound:
- * err:SQLSTATE fails; fatal, close: end the connection while running; hang: runs until cancelled; bad-length,
+ * err:SQLSTATE fails; fatal, close: end the connection while running; hang: runs until cancelled; row-hang: the same
+ * after a row; bad-length,
  * bad-type: hostile messages; big:N: a row of N octets; rows:N: N rows; commit:SQLSTATE: the commit fails; begin:
  * leaves a transaction open; anything else: one row, the value itself. */
 static void fake_execute(struct fake_conn *c)
@@ -414,7 +437,9 @@ static void fake_execute(struct fake_conn *c)
     } else if (strcmp(v, "close") == 0) {
         fake_flush(c);
         c->conn_lost = true;
-    } else if (strcmp(v, "hang") == 0) {
+    } else if (strcmp(v, "hang") == 0 || strcmp(v, "row-hang") == 0) {
+        if (v[0] == 'r')
+            fake_put_row(c, v, strlen(v));
         fake_flush(c);
         c->conn_hanging = true;
     } else if (strcmp(v, "bad-length") == 0) {

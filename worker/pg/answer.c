@@ -138,6 +138,8 @@ void answer_pop(struct pg_conn *c, struct pg_query *q)
 {
     TAILQ_REMOVE(&c->conn_inflight, q, query_link);
     c->conn_inflight_n--;
+    c->conn_abandoned_n -= q->query_abandoned;
+    c->conn_pool->pool_abandoned_n -= q->query_abandoned;
     c->conn_cost_ns -= q->query_cost_ns;
     c->conn_verdict = PG_DONE;
     c->conn_bound = c->conn_complete = c->conn_outdated = false;
@@ -327,7 +329,8 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
      * elsewhere.  Later it is the route's own doing, inside of a function. */
     if (!c->conn_bound && codec_error_changed(e) && !p->pool_pooler && (conn_mending(p) || conn_suspect(c, now)))
         stale = true;
-    again = strcmp(sqlstate, "57014") == 0 && !q->query_retried && answer_cancel_strayed(c, q, now);
+    again = strcmp(sqlstate, "57014") == 0 && !q->query_retried && answer_cancel_strayed(c, q, now) &&
+            (verdict == PG_DONE || c->conn_outdated); /* it was not for the rest of what is refused already */
     q->query_retried |= again;
     answer_pop(c, q);
     answer_count(c, q);

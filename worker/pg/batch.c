@@ -4,15 +4,15 @@
 #define COST_MIN_NS 1000u /* a query costs something */
 
 static bool batch_has_room(const struct pg_conn *c);
-static struct pg_conn *batch_open(struct pg_pool *p);
+static struct pg_conn *batch_open(struct pg_pool *p, bool patient, uint64_t now);
 
-struct pg_conn *batch_pick(struct pg_pool *p)
+struct pg_conn *batch_pick(struct pg_pool *p, bool patient, uint64_t now)
 {
     struct pg_conn *c = p->pool_current;
 
     if (__builtin_expect(c != NULL && batch_has_room(c) && p->pool_read_only, 1))
         return c;
-    return batch_open(p);
+    return batch_open(p, patient, now);
 }
 
 enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, uint64_t now)
@@ -108,8 +108,9 @@ static bool batch_has_room(const struct pg_conn *c)
 }
 
 /* A new batch: on the first connection whose queries in flight do not fill batch_us yet; else on the one that has the
- * least to do.  NULL: every slot is taken. */
-static struct pg_conn *batch_open(struct pg_pool *p)
+ * least to do.  Not on one that does what nobody waits for: that is cancelled, and who comes meanwhile waits rather
+ * than going behind it.  NULL: there is no other, or every slot is taken. */
+static struct pg_conn *batch_open(struct pg_pool *p, bool patient, uint64_t now)
 {
     struct pg_conn *c, *best = NULL;
 
@@ -118,6 +119,8 @@ static struct pg_conn *batch_open(struct pg_pool *p)
     TAILQ_FOREACH(c, &p->pool_conns[CONN_READY], conn_link)
     {
         if (c->conn_inflight_n >= p->pool_max_inflight || c->conn_batch_n > 0)
+            continue;
+        if (__builtin_expect(c->conn_abandoned_n > 0, 0) && forsaken_yields(c))
             continue;
         if (!p->pool_read_only) { /* one that waits for a lock would hold up those behind it */
             if (best == NULL || c->conn_inflight_n < best->conn_inflight_n)
@@ -133,6 +136,9 @@ static struct pg_conn *batch_open(struct pg_pool *p)
         if (best == NULL || c->conn_cost_ns < best->conn_cost_ns)
             best = c;
     }
+    if (__builtin_expect(p->pool_abandoned_n + p->pool_conns_n[CONN_CANCELLING] > 0, 0) && patient && best != NULL &&
+        forsaken_nearer(p, best, now))
+        best = NULL;
     p->pool_current = best;
     if (best != NULL)
         best->conn_batch_limit =

@@ -9,11 +9,10 @@
 #include "worker/mem/alloc.h"
 
 #define BACKOFF_FIRST_MS 50u
-#define PROBE_MS 400u               /* while a pool has no connection, one of them tries at least this often */
-#define FOLLOW_MS 250u              /* once one is back, the others come within that */
-#define STABLE_NS 1000000000u       /* a connection that lasts less counts as a failure */
-#define CANCEL_AGAIN_NS 1000000000u /* between two cancels on one connection */
-#define SILENCE_NS 10000000000u     /* on top of statement_timeout: the server is gone without a word */
+#define PROBE_MS 400u           /* while a pool has no connection, one of them tries at least this often */
+#define FOLLOW_MS 250u          /* once one is back, the others come within that */
+#define STABLE_NS 1000000000u   /* a connection that lasts less counts as a failure */
+#define SILENCE_NS 10000000000u /* on top of statement_timeout: the server is gone without a word */
 #define SILENCE_POOLER_NS \
     UINT64_C(150000000000) /* ... and a pooler may make us wait: pgbouncer's query_wait_timeout is 120 s */
 #define REPLACE_AT_ONCE 3u /* failures in a row, with which it no longer is */
@@ -29,9 +28,6 @@ static bool conn_others_try(const struct pg_conn *c, uint64_t until);
 static void conn_follow(struct pg_pool *p, uint64_t now);
 static bool conn_harmless(const struct pg_conn *c, const struct pg_query *q, enum conn_loss loss);
 static bool conn_idle(const struct pg_conn *c);
-static bool conn_forsaken(const struct pg_conn *c);
-static void conn_cancel(struct pg_conn *c, uint64_t now);
-static void conn_cancelled(void *arg, bool ok);
 static uint64_t conn_random(struct pg_pool *p, uint64_t below);
 
 uint64_t pg_now(void)
@@ -50,9 +46,7 @@ void conn_init(struct pg_conn *c, struct pg_pool *p)
     c->magic = PG_CONN_MAGIC;
     c->conn_pool = p;
     c->conn_fd = -1;
-    c->conn_cancel.cancel_fd = -1;
-    c->conn_cancel.cancel_done = conn_cancelled;
-    c->conn_cancel.cancel_arg = c;
+    forsaken_init(c);
     c->conn_verdict = PG_DONE;
     c->conn_prefaced = !p->pool_pooler;
     TAILQ_INIT(&c->conn_inflight);
@@ -165,13 +159,22 @@ bool conn_mending(const struct pg_pool *p)
     return false;
 }
 
+void conn_cancel(struct pg_conn *c, bool sent)
+{
+    if (c->conn_state == (sent ? CONN_READY : CONN_CANCELLING))
+        conn_move(c, sent ? CONN_CANCELLING : CONN_READY);
+}
+
 void conn_settle(struct pg_conn *c)
 {
     struct pg_pool *p = c->conn_pool;
     uint64_t now;
 
-    if (!conn_idle(c))
+    if (!conn_idle(c)) {
+        if (c->conn_state == CONN_CANCELLING) /* the next that nobody waits for */
+            forsaken_cancel(c, pg_now());
         return;
+    }
     if (c->conn_state == CONN_CANCELLING) {
         conn_move(c, CONN_READY);
         return;
@@ -246,8 +249,7 @@ void conn_tick(struct pg_conn *c, uint64_t now)
         conn_lose(c, LOSS_SUDDEN, "no answer, though statement_timeout has passed");
         return;
     }
-    if ((c->conn_state == CONN_READY || c->conn_state == CONN_CANCELLING) && conn_forsaken(c))
-        conn_cancel(c, now);
+    forsaken_cancel(c, now);
 }
 
 bool conn_serving(const struct pg_pool *p)
@@ -416,57 +418,6 @@ static bool conn_idle(const struct pg_conn *c)
 {
     return c->conn_inflight_n == 0 && c->conn_batch_n == 0 && c->conn_sync_done == c->conn_sync_sent &&
            c->conn_out.out_bytes == 0 && c->conn_cancel.cancel_fd == -1;
-}
-
-/* Whether nobody waits for anything that this connection is doing, and all of it has been sent: then it may be
- * cancelled. */
-static bool conn_forsaken(const struct pg_conn *c)
-{
-    const struct pg_query *q;
-
-    if (c->conn_inflight_n == 0 || c->conn_batch_n > 0 || c->conn_out.out_bytes > 0)
-        return false;
-    TAILQ_FOREACH(q, &c->conn_inflight, query_link)
-    if (!q->query_abandoned && (c->conn_verdict == PG_DONE || q != TAILQ_FIRST(&c->conn_inflight)))
-        return false;
-    return true;
-}
-
-/* What the connection is doing is of no use any more.  Until the cancel has gone through and the answer has come,
- * nothing else is sent there, so that it cannot hit another. */
-static void conn_cancel(struct pg_conn *c, uint64_t now)
-{
-    struct pg_pool *p = c->conn_pool;
-    const struct keydata *k = &c->conn_pq.link_keydata;
-    struct sockaddr_storage peer;
-    socklen_t peer_len = sizeof peer;
-
-    if (!k->keydata_found || c->conn_cancel.cancel_fd != -1)
-        return;
-    /* What was cancelled is given time to end; the one behind it is not spared. */
-    if (c->conn_cancel_at != 0 && now - c->conn_cancel_at < CANCEL_AGAIN_NS &&
-        c->conn_cancel_batch == c->conn_sync_done)
-        return;
-    c->conn_cancel_at = now;
-    c->conn_cancel_batch = c->conn_sync_done;
-    if (getpeername(c->conn_fd, (struct sockaddr *)&peer, &peer_len) != 0 ||
-        cancel_start(&c->conn_cancel, p->pool_config.config_base, &peer, peer_len, k->keydata_pid, k->keydata_key) != 0)
-        return;
-    stat_pool_add(p->pool_index, STAT_pool_cancelled, 1);
-    if (c->conn_state == CONN_READY)
-        conn_move(c, CONN_CANCELLING);
-}
-
-static void conn_cancelled(void *arg, bool ok)
-{
-    struct pg_conn *c = arg;
-
-    CHECK_OBJ(c, PG_CONN_MAGIC);
-    if (!ok && c->conn_state == CONN_CANCELLING)
-        conn_move(c, CONN_READY); /* then it runs to its end, or to statement_timeout */
-    else
-        conn_settle(c);
-    queue_pump(c->conn_pool, pg_now());
 }
 
 /* 0 .. below - 1 (xorshift64): enough to keep workers out of step. */

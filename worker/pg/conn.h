@@ -55,6 +55,7 @@ struct pg_conn {
     /* In flight, in the order of their answers. */
     struct query_list conn_inflight;
     unsigned conn_inflight_n;
+    unsigned conn_abandoned_n; /* of those */
     uint64_t conn_cost_ns;     /* what they are expected to take, together */
     uint32_t conn_sync_sent;   /* Syncs appended; so also the number of the batch that is being built */
     uint32_t conn_sync_done;   /* ReadyForQuery seen; so also the number of the batch that is being answered */
@@ -96,7 +97,8 @@ struct pg_conn {
     uint64_t conn_retry_at, conn_up_since;
     struct cancel conn_cancel;
     uint64_t conn_cancel_at;    /* when a cancel was last sent; 0: never */
-    uint32_t conn_cancel_batch; /* and for which batch */
+    uint32_t conn_cancel_batch; /* and for which batch, */
+    unsigned conn_cancel_n;     /* which has had so many */
 };
 #define PG_CONN_MAGIC 0x90c0221fu
 
@@ -122,12 +124,14 @@ struct pg_pool {
     struct conn_list pool_dirty, pool_again;
     struct query_list pool_retry, pool_waiting; /* the first goes before the second */
     unsigned pool_retry_n, pool_waiting_n;
+    unsigned pool_abandoned_n; /* of those in flight, on all connections */
     /* How long a query may wait (queue.c). */
     uint64_t pool_patience_ns, pool_target_ns; /* queue_timeout_ms; under lasting overload */
     uint64_t pool_interval_ns;
     bool pool_overloaded;
     uint64_t pool_judge_at, pool_luckiest_ns; /* end of the interval; the shortest wait in it, UINT64_MAX: none */
     bool pool_alarmed;                        /* pool_alarm_fd, a timerfd, is set */
+    uint64_t pool_wake_at;                    /* who waits is to be looked at by then, too; 0: no need */
     int pool_alarm_fd;
     struct event pool_alarm;
     struct conn_list pool_conns[CONN_STATES];
@@ -172,6 +176,9 @@ bool conn_mending(const struct pg_pool *p) MUSTCHECK;
 /* Does what waits for the connection to be idle, if it is. */
 void conn_settle(struct pg_conn *c);
 void conn_tick(struct pg_conn *c, uint64_t now);
+/* A cancel has been sent for what it does: it takes no more queries until that has an end (conn_settle); or none could
+ * be, and it takes them as before. */
+void conn_cancel(struct pg_conn *c, bool sent);
 /* Whether some connection takes queries, or will without connecting anew. */
 bool conn_serving(const struct pg_pool *p);
 
@@ -193,8 +200,28 @@ void answer_window(struct pg_statement *s);
 /* Takes a query off the list of those in flight, and forgets what was known of the head. */
 void answer_pop(struct pg_conn *c, struct pg_query *q);
 
+/* forsaken.c: connections on which nobody waits for anything. */
+void forsaken_init(struct pg_conn *c);
+/* One more of its queries in flight has been abandoned.  Ends none. */
+void forsaken_note(struct pg_conn *c);
+/* Cancels what the connection does, if nobody waits for anything there.  Ends no query. */
+void forsaken_cancel(struct pg_conn *c, uint64_t now);
+/* Whether a new query had better not go behind what it does, which is of no use and can be cancelled. */
+bool forsaken_yields(const struct pg_conn *c) MUSTCHECK;
+/* Somebody waits: cancels what is in the way, or sees to it that it is done a little later.  True when a cancel could
+ * not be sent, so that its connection is as good as any other (batch_pick).  Ends no query. */
+bool forsaken_relieve(struct pg_pool *p, uint64_t now);
+/* How many slots will be free in no time, because what is in them, or before them, is of no use. */
+unsigned forsaken_slots(const struct pg_pool *p, uint64_t now) MUSTCHECK;
+/* Whether to wait for one of them is better than to go behind what `best` does. */
+bool forsaken_nearer(struct pg_pool *p, const struct pg_conn *best, uint64_t now) MUSTCHECK;
+/* How long it then waits, at most. */
+#define FORSAKEN_NEAR_NS 50000000u
+
 /* batch.c: which connection, and the messages. */
-struct pg_conn *batch_pick(struct pg_pool *p) MUSTCHECK;
+/* `patient`: it may wait for a while, if it is soon better off.  NULL: there is no room, or nothing better to do than
+ * to wait. */
+struct pg_conn *batch_pick(struct pg_pool *p, bool patient, uint64_t now) MUSTCHECK;
 /* Appends the query's messages; `alone`: under a Sync of its own.  PG_DONE: it is in flight. */
 enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, uint64_t now) MUSTCHECK;
 /* Ends the batch that is being built, if there is one. */
@@ -205,6 +232,8 @@ int queue_init(struct pg_pool *p) MUSTCHECK;
 void queue_fini(struct pg_pool *p);
 void queue_wait(struct pg_pool *p, struct pg_query *q, uint64_t now);
 void queue_retry(struct pg_pool *p, struct pg_query *q, uint64_t now);
+/* Sees to it that who waits is looked at again (queue_pump) by then. */
+void queue_wake(struct pg_pool *p, uint64_t at, uint64_t now);
 void queue_remove(struct pg_pool *p, struct pg_query *q);
 /* Sends what waits while there are free slots. */
 void queue_pump(struct pg_pool *p, uint64_t now);

@@ -19,6 +19,7 @@
 #define MEND_AGAIN_NS 1000000000u /* between two attempts at what is in doubt */
 #define DOUBT_MAX_NS UINT64_C(60000000000)
 
+static enum pg_outcome pool_submit_late(struct pg_pool *p, struct pg_query *q, uint64_t now);
 static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q);
 static void pool_again(int fd, short what, void *arg);
 static bool pool_doubts(struct pg_pool *p, uint64_t now);
@@ -156,16 +157,11 @@ enum pg_outcome pg_pool_submit(struct pg_pool *p, struct pg_query *q, uint64_t n
     q->query_abandoned = q->query_retried = q->query_started = false;
     q->query_stale = 0;
     if (__builtin_expect(TAILQ_EMPTY(&p->pool_waiting) && TAILQ_EMPTY(&p->pool_retry), 1)) {
-        c = batch_pick(p);
+        c = batch_pick(p, true, now);
         if (__builtin_expect(c != NULL, 1))
             return batch_append(c, q, false, now);
     }
-    if (!conn_serving(p))
-        return PG_SHED_DOWN;
-    if (p->pool_waiting_n >= p->pool_config.config_pool->pool_queue || p->pool_patience_ns == 0)
-        return PG_SHED_FULL;
-    queue_wait(p, q, now);
-    return PG_DONE;
+    return pool_submit_late(p, q, now);
 }
 
 bool pg_query_abandon(struct pg_query *q)
@@ -173,9 +169,12 @@ bool pg_query_abandon(struct pg_query *q)
     struct pg_pool *p = q->query_statement->statement_pool;
 
     AN(q->magic == PG_QUERY_MAGIC && q->query_state != QUERY_IDLE);
-    if (!q->query_abandoned)
+    if (!q->query_abandoned) {
         stat_pool_add(p->pool_index, STAT_pool_abandoned, 1);
-    q->query_abandoned = true;
+        q->query_abandoned = true;
+        if (q->query_state == QUERY_SENT)
+            forsaken_note(q->query_conn);
+    }
     if (q->query_state == QUERY_SENT)
         return false;
     queue_remove(p, q);
@@ -267,6 +266,28 @@ void pg_pool_set_max_inflight(struct pg_pool *p, unsigned n)
     AN(n > 0);
     p->pool_max_inflight = n;
     queue_pump(p, pg_now());
+}
+
+/* There is no room, or others came first.  Slots that are about to be free count as slots, whatever the queue's length:
+ * who waits for one of them is not in anybody's way. */
+static enum pg_outcome pool_submit_late(struct pg_pool *p, struct pg_query *q, uint64_t now)
+{
+    const struct conf_pool *conf = p->pool_config.config_pool;
+    unsigned slots, queue = conf->pool_queue_timeout_ms > 0 ? conf->pool_queue : 0;
+    struct pg_conn *c = NULL;
+
+    if (!conn_serving(p))
+        return PG_SHED_DOWN;
+    if (forsaken_relieve(p, now) && TAILQ_EMPTY(&p->pool_waiting) && TAILQ_EMPTY(&p->pool_retry))
+        c = batch_pick(p, true, now);
+    slots = forsaken_slots(p, now);
+    if (c == NULL && p->pool_waiting_n < queue + slots) {
+        queue_wait(p, q, now);
+        return PG_DONE;
+    }
+    if (c == NULL && slots > 0) /* before it is shed */
+        c = batch_pick(p, false, now);
+    return c != NULL ? batch_append(c, q, false, now) : PG_SHED_FULL;
 }
 
 static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q)

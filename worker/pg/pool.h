@@ -159,7 +159,8 @@ void pg_pool_stop(struct pg_pool *p);
  * Anything else: refused with that outcome, query_done will not be called.  `now` in ns (CLOCK_MONOTONIC). */
 enum pg_outcome pg_pool_submit(struct pg_pool *p, struct pg_query *q, uint64_t now) MUSTCHECK;
 /* The client has left.  A waiting query leaves the queue and gives it back at once (returns true: query_done is not
- * called); a sent one becomes a tombstone: query_done comes when its answer has been read (returns false). */
+ * called); a sent one becomes a tombstone: query_done comes when its answer has been read (returns false), and where
+ * nobody waits for anything on its connection, it is cancelled.  Ends no other query from inside this call. */
 bool pg_query_abandon(struct pg_query *q) MUSTCHECK;
 
 /* Ends the loop turn: Syncs what was batched, one send per connection.  Called once after each turn, and cheap when

@@ -19,6 +19,7 @@
 #define INTERVAL_TARGETS 4u /* an interval is so many targets long, at least */
 #define TARGET_PART 10u     /* of queue_timeout_ms */
 #define ALARM_MIN_NS 500000u
+#define PATIENCE_LEAST_NS 100000000u /* where nobody is to wait in line */
 
 static struct pg_query *queue_first(const struct pg_pool *p);
 static bool queue_late(const struct pg_pool *p, const struct pg_query *q, uint64_t now);
@@ -34,6 +35,8 @@ int queue_init(struct pg_pool *p)
     TAILQ_INIT(&p->pool_retry);
     TAILQ_INIT(&p->pool_waiting);
     p->pool_patience_ns = (uint64_t)conf->pool_queue_timeout_ms * 1000000u;
+    if (p->pool_patience_ns == 0) /* to be sent again, or for a slot that is being freed (pg_pool_submit) */
+        p->pool_patience_ns = PATIENCE_LEAST_NS;
     p->pool_target_ns = p->pool_patience_ns / TARGET_PART;
     p->pool_interval_ns = p->pool_target_ns * INTERVAL_TARGETS;
     if (p->pool_interval_ns < INTERVAL_MIN_NS)
@@ -88,6 +91,14 @@ void queue_retry(struct pg_pool *p, struct pg_query *q, uint64_t now)
         q->query_ops->query_restart(q);
 }
 
+void queue_wake(struct pg_pool *p, uint64_t at, uint64_t now)
+{
+    if (p->pool_wake_at != 0 && p->pool_wake_at <= at)
+        return;
+    p->pool_wake_at = at;
+    queue_alarm(p, now);
+}
+
 void queue_remove(struct pg_pool *p, struct pg_query *q)
 {
     if (q->query_state == QUERY_RETRY) {
@@ -106,7 +117,7 @@ void queue_pump(struct pg_pool *p, uint64_t now)
     struct pg_query *q;
 
     while ((q = queue_first(p)) != NULL) {
-        bool retry = q->query_state == QUERY_RETRY;
+        bool retry = q->query_state == QUERY_RETRY, patient;
         struct pg_conn *c;
         enum pg_outcome outcome;
 
@@ -119,7 +130,10 @@ void queue_pump(struct pg_pool *p, uint64_t now)
             query_end(q, PG_BROKEN, NULL);
             continue;
         }
-        c = batch_pick(p);
+        patient = now <= q->query_at_ns || now - q->query_at_ns < FORSAKEN_NEAR_NS;
+        c = batch_pick(p, patient, now);
+        if (c == NULL && forsaken_relieve(p, now))
+            c = batch_pick(p, patient, now);
         if (c == NULL)
             return;
         queue_remove(p, q);
@@ -190,7 +204,7 @@ static void queue_judge(struct pg_pool *p, uint64_t waited, uint64_t now)
     p->pool_judge_at = now + p->pool_interval_ns;
 }
 
-/* Wakes the loop when the patience of the first in line is over. */
+/* Wakes the loop when the patience of the first in line is over, or at pool_wake_at. */
 static void queue_alarm(struct pg_pool *p, uint64_t now)
 {
     const struct pg_query *q[] = {TAILQ_FIRST(&p->pool_retry), TAILQ_FIRST(&p->pool_waiting)};
@@ -205,6 +219,8 @@ static void queue_alarm(struct pg_pool *p, uint64_t now)
         if (other < at)
             at = other;
     }
+    if (p->pool_wake_at != 0 && p->pool_wake_at < at)
+        at = p->pool_wake_at;
     if (at == UINT64_MAX)
         return;
     if (at < now + ALARM_MIN_NS) /* many that come one behind the other: not an alarm each */
@@ -228,7 +244,9 @@ static void queue_on_alarm(int fd, short what, void *arg)
     if (p->pool_config.config_now != NULL)
         *p->pool_config.config_now = now;
     p->pool_alarmed = false;
+    p->pool_wake_at = 0;
     queue_expire(p, now);
+    queue_pump(p, now);
     queue_alarm(p, now);
     alloc_leave(old);
 }
