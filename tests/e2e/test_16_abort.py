@@ -3,8 +3,17 @@ import random
 import socket
 import time
 
-from client import Client, one, until
+import pytest
 
+from client import Client, one, until
+from load import Load
+
+POOLS = """
+pools = (
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 2; read_only = true; statement_timeout_ms = 60000; MORE },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; statement_timeout_ms = 60000; MORE }
+);
+"""
 ROUTES = r"""
   { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
   { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
@@ -22,6 +31,21 @@ def quiet(server):
         return (stats["total"]["http.connections"] <= 1
                 and all(pool["inflight"] == pool["waiting"] == 0 for pool in stats["pools"]))
     until(calm)
+
+
+def sleepers(running, count, method):
+    """Clients whose queries would take longer than any patience of these tests; they have been sent, just now."""
+    begun = running.total("http.requests")
+    clients = [Client(running.port) for _ in range(count)]
+    for client in clients:
+        client.send_request(method, *(("/sleep/60",) if method == "GET" else ("/sleep", "60")))
+    until(lambda: running.total("http.requests") == begun + count, pause=0.001)
+    return clients
+
+
+def sums(running):
+    return {name: sum(pool[name] for pool in running.stats()["pools"])
+            for name in ("abandoned", "cancelled", "errors", "retried", "lost", "disconnects")}
 
 
 def test_leave_in_a_query(server):
@@ -139,3 +163,73 @@ def test_leave_with_a_pipeline_behind(server):
     with Client(running.port) as client:
         for n in range(100):
             assert client.get("/row/%d" % n).body == b"%d" % n
+
+
+@pytest.mark.parametrize("method", ("GET", "POST"))
+@pytest.mark.parametrize("more", ("", "queue = 0;", "queue_timeout_ms = 0;"))
+def test_who_comes_next_does_not_wait_for_them(server, own_cluster, method, more):
+    """All connections are busy for a minute with what nobody waits for any more: whoever comes next is served, whether there is
+    a queue or not, and nobody else notices."""
+    rounds, count = 10, 8
+    running = server(ROUTES, POOLS.replace("MORE", more), conninfo=own_cluster.conninfo)
+    before = sums(running)
+    for n in range(rounds):
+        clients = sleepers(running, count, method)
+        with Client(running.port) as next_one, Client(running.port) as another:
+            for client in clients:
+                client.reset()
+            until(lambda: sums(running)["abandoned"] == before["abandoned"] + (n + 1) * count, pause=0.001)
+            for client in (next_one, another):
+                client.send_request(method, *(("/row/7",) if method == "GET" else ("/body", "1234567")))
+            for client in (next_one, another):
+                answer = client.read()
+                assert (answer.status, answer.body) == (200, b"7"), answer.body
+    quiet(running)
+    after = sums(running)
+    assert after["abandoned"] - before["abandoned"] == rounds * count
+    # One for each, but reads may have shared a Sync; and PostgreSQL signals twice, so that one may end two.
+    assert rounds * 2 <= after["cancelled"] - before["cancelled"] <= rounds * count
+    for name in ("errors", "retried", "lost", "disconnects"):
+        assert after[name] == before[name], name
+    assert own_cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND usename = 'vanilla'").strip() == "0"
+
+
+@pytest.mark.parametrize("method", ("GET", "POST"))
+def test_who_comes_next_does_not_go_behind_another_either(server, own_cluster, method):
+    """Of two connections one is busy for somebody, the other for nobody: the next client is served by the second."""
+    running = server(ROUTES, POOLS.replace("MORE", "batch_us = 100;" if method == "GET" else ""), conninfo=own_cluster.conninfo)
+    for _ in range(3):
+        with Client(running.port) as patient, Client(running.port) as next_one:
+            patient.send_request(method, *(("/sleep/2",) if method == "GET" else ("/sleep", "2")))
+            until(lambda: sum(pool["inflight"] for pool in running.stats()["pools"]) == 1)
+            clients = sleepers(running, 1, method)
+            time.sleep(0.05)
+            clients[0].reset()
+            next_one.send_request(method, *(("/row/7",) if method == "GET" else ("/body", "1234567")))
+            assert next_one.read().body == b"7"
+            assert patient.silent(0.001)
+            patient.socket.settimeout(10)
+            assert patient.read().body == b"1"
+        quiet(running)
+    assert sums(running)["retried"] == 0
+
+
+@pytest.mark.parametrize("more", ("", "queue = 0; max_inflight = 64;"))
+def test_neighbours_of_those_who_leave(server, own_cluster, more):
+    """Clients that come and leave all the time, after any time: the others get their own answers, never the 57014 of a cancel."""
+    chance = random.Random(3)
+    running = server(ROUTES, POOLS.replace("MORE", more), conninfo=own_cluster.conninfo)
+    targets = {"/row/5": b"5", ("POST", "/body", "123456"): b"6", "/sleep/0.003": b"1", ("POST", "/sleep", "0.002"): b"1"}
+    with Load(running.port, targets, clients=6) as load:
+        for _ in range(60):
+            clients = [Client(running.port) for _ in range(4)]
+            for client in clients:
+                client.send_request(*chance.choice((("GET", "/sleep/0.1"), ("POST", "/sleep", "0.1"), ("GET", "/sleep/0.01"),
+                                                    ("GET", "/row/1"), ("POST", "/body", "1"))))
+            time.sleep(chance.choice((0, 0.001, 0.003, 0.01, 0.03)))
+            for client in clients:
+                client.reset()
+    assert not load.strange, load.strange[:5]
+    assert set(load.seen) == {200}, load.seen
+    quiet(running)
+    assert sums(running)["errors"] == sums(running)["lost"] == sums(running)["disconnects"] == 0

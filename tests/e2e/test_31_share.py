@@ -22,9 +22,9 @@ pools = (
 """
 
 
-def start(server, db):
+def start(server, db, pools=POOLS):
     db.execute("DROP SEQUENCE IF EXISTS share_ticket; CREATE SEQUENCE share_ticket; GRANT ALL ON SEQUENCE share_ticket TO vanilla")
-    return server(ROUTES, POOLS)
+    return server(ROUTES, pools)
 
 
 def ask(port, targets):
@@ -41,9 +41,9 @@ def read_all(clients):
     return answers
 
 
-def queries(running, pool):
+def queries(running, pool, name="inflight"):
     (found,) = [each for each in running.stats()["pools"] if each["name"] == pool]
-    return found["inflight"]
+    return found[name]
 
 
 def test_equal_ones_share(server, db):
@@ -104,17 +104,32 @@ def test_who_leaves_does_not_hurt_the_others(server, db):
 
 def test_the_leader_leaves_a_full_pool(server, db):
     """The question cannot be asked again: those who wait for it are shed, each is told and counted."""
-    running = start(server, db)
-    clients = ask(running.port, ["/slow/5?s=0.6"])
+    running = start(server, db, POOLS.replace("connections = 2; max_inflight = 1", "connections = 1; max_inflight = 2"))
+    clients = ask(running.port, ["/slow/6?s=2"])
     until(lambda: queries(running, "write") == 1)
-    clients += ask(running.port, ["/slow/5?s=0.6"] * 3 + ["/slow/6?s=0.6"])
+    leader, = ask(running.port, ["/slow/5?s=2"])
     until(lambda: queries(running, "write") == 2)
-    time.sleep(0.05)
-    clients.pop(0).reset()
+    clients += ask(running.port, ["/slow/5?s=2"] * 3)
+    until(lambda: queries(running, "write", "shared") == 3)
+    leader.reset()
     answers = read_all(clients)
-    assert [answer.status for answer in answers] == [503, 503, 503, 200]
+    assert [answer.status for answer in answers] == [200, 503, 503, 503]
     total = running.stats()["total"]
     assert total["shed.pool_full"] == 3
+
+
+def test_the_slot_of_a_leader_who_leaves(server, db):
+    """Nobody waits for what the leader's connection does: in a full pool, too, the question is asked again there."""
+    running = start(server, db)
+    leader, = ask(running.port, ["/slow/5?s=2"])
+    until(lambda: queries(running, "write") == 1)
+    clients = ask(running.port, ["/slow/5?s=2"] * 3 + ["/slow/6?s=2"])
+    until(lambda: queries(running, "write") == 2 and queries(running, "write", "shared") == 3)
+    leader.reset()
+    answers = read_all(clients)
+    assert [answer.status for answer in answers] == [200] * 4
+    assert len({answer.body for answer in answers[:3]}) == 1
+    assert running.total("shed.pool_full") == 0 and queries(running, "write", "queries") == 3
 
 
 def test_many_at_once(server, db):

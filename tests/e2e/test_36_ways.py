@@ -213,6 +213,26 @@ def test_behind_pgbouncer(server, pgbouncer):
     assert problem(one(running.port, "GET", "/row/99999999999"), 400)
 
 
+def test_those_who_leave_behind_pgbouncer(server, pgbouncer):
+    """A cancel goes through pgbouncer to the server that it has given the query to; who comes next does not wait for its end."""
+    cluster, conninfo = pgbouncer
+    running = server(ROUTES, pools("pooler = true; statement_timeout_ms = 60000; ").replace("connections = 2", "connections = 1"),
+                     conninfo=conninfo)
+    for method, target, body in (("GET", "/row/7", None), ("POST", "/write", '{"n":7}')) * 4:
+        clients = [Client(running.port) for _ in range(3)]
+        for client in clients:
+            client.send_request(method, "/sleep/60")
+        until(lambda: sum(pool["inflight"] for pool in running.stats()["pools"]) == 3)
+        for client in clients:
+            client.reset()
+        assert one(running.port, method, target, body=body).body == b"7"
+        until(lambda: calm(running))
+    until(lambda: int(cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND usename = 'vanilla'")) == 0)
+    for pool in running.stats()["pools"]:
+        assert (pool["abandoned"], pool["errors"], pool["retried"], pool["disconnects"]) == (12, 0, 0, 0)
+        assert 4 <= pool["cancelled"]
+
+
 def test_settings_behind_pgbouncer(server, pgbouncer):
     """No session is ours, and yet a GET cannot write, a statement has its time-out, and neither is left to others."""
     cluster, conninfo = pgbouncer
