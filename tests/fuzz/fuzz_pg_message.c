@@ -90,7 +90,7 @@ static void done(struct pg_query *q, enum pg_outcome outcome, const struct pg_er
     }
 }
 
-static const struct pg_query_ops ops = {bind_nothing, take_row, restart, done};
+static const struct pg_query_ops ops = {bind_nothing, take_row, restart, done, NULL};
 
 /* A connection without a server behind it: what libpq would have made, but its socket is ours. */
 static struct pg_conn *conn_make(struct pg_pool *p, int fd)

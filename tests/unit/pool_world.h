@@ -16,7 +16,8 @@ struct question {
     struct pg_query question_query;
     char question_value[32];
     bool question_unbindable, question_row_refused;
-    unsigned question_rows, question_restarts, question_ends;
+    unsigned question_rows, question_restarts, question_ends, question_looks;
+    bool question_left;     /* of which nobody was told */
     size_t question_octets; /* of all its rows' cells */
     char question_last[64]; /* the last row's value */
     enum pg_outcome question_outcome;
@@ -108,7 +109,17 @@ static void question_done(struct pg_query *q, enum pg_outcome outcome, const str
     strcat(strcat(w->world_order, x->question_value), " ");
 }
 
-static const struct pg_query_ops question_ops = {question_bind, question_row, question_restart, question_done};
+static void question_long(struct pg_query *q)
+{
+    struct question *x = (struct question *)q;
+
+    x->question_looks++;
+    if (x->question_left)
+        assert_false(pg_query_abandon(q));
+}
+
+static const struct pg_query_ops question_ops = {question_bind, question_row, question_restart, question_done,
+                                                 question_long};
 
 static const char *described(struct pg_statement *s, void *arg)
 {

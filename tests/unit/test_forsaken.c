@@ -91,6 +91,34 @@ static void what_has_just_begun_is_left_to_the_tick(void **state)
     expect_nothing_left();
 }
 
+static void whose_client_left_unnoticed_is_found(void **state)
+{
+    uint64_t now;
+
+    (void)state;
+    start_up(1);
+    w->world_questions[1].question_left = true;
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(ask(2, "c"), PG_DONE);
+    turn();
+    now = QUERY(0)->query_at_ns;
+    pg_pool_tick(w->world_pool, now + LONG_NS - 1);
+    assert_int_equal(w->world_questions[0].question_looks, 0);
+    for (unsigned i = 0; i < 3; i++)
+        pg_pool_tick(w->world_pool, now + 2 * LONG_NS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(w->world_questions[i].question_looks, 1);
+        assert_int_equal(QUERY(i)->query_abandoned, i == 1);
+    }
+    assert_int_equal(COUNTED(cancelled), 0);
+    leave(0);
+    leave(2);
+    UNTIL(w->world_ended == 3);
+    assert_int_equal(COUNTED(abandoned), 3);
+    expect_nothing_left();
+}
+
 static void one_behind_the_other_needs_no_tick(void **state)
 {
     (void)state;
@@ -582,6 +610,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_runs_for_long_is_cancelled_at_once),
         TEST(what_has_just_begun_is_left_to_the_tick),
+        TEST(whose_client_left_unnoticed_is_found),
         TEST(one_behind_the_other_needs_no_tick),
         TEST(reads_under_one_sync_end_with_one_cancel),
         TEST(a_neighbour_is_spared_and_served),

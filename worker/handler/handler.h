@@ -108,6 +108,9 @@ void request_shed(struct request *r, enum request_shed_cause cause);
 void request_finish(struct request *r, enum handler_result result);
 /* Whether the client has left: the answer will be dropped. */
 bool request_abandoned(const struct request *r);
+/* Looks whether its client has reset the connection, which can go unnoticed until something is sent (conn_read); then
+ * it is abandoned. */
+void request_look(struct request *r);
 
 /* --- queries --- */
 

@@ -226,6 +226,13 @@ void request_finish(struct request *r, enum handler_result result)
     conn_answer(c);
 }
 
+void request_look(struct request *r)
+{
+    CHECK_OBJ(r, REQUEST_MAGIC);
+    if (r->req_conn != NULL)
+        conn_look(r->req_conn);
+}
+
 bool request_abandoned(const struct request *r)
 {
     return r->req_conn == NULL;

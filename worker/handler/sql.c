@@ -49,6 +49,7 @@ static int sql_row(struct pg_query *q, char *cells, size_t len, unsigned columns
 static int sql_cell(struct out *o, const struct sql *sql, char *cells, size_t len);
 static void sql_restart(struct pg_query *q);
 static void sql_done(struct pg_query *q, enum pg_outcome outcome, const struct pg_error *error);
+static void sql_long(struct pg_query *q);
 static void sql_failed(struct request *r, const struct sql *sql, enum pg_outcome outcome, const struct pg_error *error);
 static void sql_no_row(struct request *r);
 static void sql_finish_rows(struct request *r, struct sql *sql);
@@ -69,6 +70,7 @@ static const struct pg_query_ops sql_ops = {
     .query_row = sql_row,
     .query_restart = sql_restart,
     .query_done = sql_done,
+    .query_long = sql_long,
 };
 
 static int sql_new(const struct handler_setup *setup, void **state, char why[256])
@@ -429,6 +431,11 @@ static void sql_done(struct pg_query *q, enum pg_outcome outcome, const struct p
             sql_answer_followers(r, outcome, error);
     }
     request_finish(r, HANDLER_DONE);
+}
+
+static void sql_long(struct pg_query *q)
+{
+    request_look(request_of_query(q));
 }
 
 static void sql_failed(struct request *r, const struct sql *sql, enum pg_outcome outcome, const struct pg_error *error)

@@ -196,11 +196,17 @@ static void conn_event(evutil_socket_t fd, short what, void *arg)
 /* One that is not read while its requests run would not be told that the client has reset it. */
 static void conn_notice_reset(struct conn *c)
 {
+    if (c->conn_held || (c->conn_closing && c->conn_requests_n > 0))
+        conn_look(c);
+}
+
+void conn_look(struct conn *c)
+{
     int error = 0;
     socklen_t len = sizeof(error);
 
-    if (c->conn_fd >= 0 && (c->conn_held || (c->conn_closing && c->conn_requests_n > 0)) &&
-        getsockopt(c->conn_fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0)
+    CHECK_OBJ(c, CONN_MAGIC);
+    if (c->conn_fd >= 0 && getsockopt(c->conn_fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0)
         conn_close(c);
 }
 
@@ -235,7 +241,8 @@ static bool conn_read(struct conn *c)
             conn_received(c, (size_t)n);
             conn_serve(c);
             /* A reset that comes with the octets is in the same edge and looks like any other: whoever waits for more
-             * of a request looks once more.  An answer would meet it when it is sent. */
+             * of a request looks once more.  An answer would meet it when it is sent, and a query that takes long has
+             * it looked for (conn_look). */
             if (c->conn_reading != NULL)
                 c->conn_readable = true;
         } else if (n == 0) {

@@ -176,6 +176,8 @@ void server_drain(struct server *s);
 
 /* conn.c */
 void conn_open(const struct listener *l, int fd, const struct sockaddr *peer);
+/* Closes if the client has reset it, of which nobody may have been told. */
+void conn_look(struct conn *c);
 /* Closes at once and abandons what runs. */
 void conn_close(struct conn *c);
 /* Something about the connection changed: it is looked at when the turn ends. */

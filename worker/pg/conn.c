@@ -249,6 +249,7 @@ void conn_tick(struct pg_conn *c, uint64_t now)
         conn_lose(c, LOSS_SUDDEN, "no answer, though statement_timeout has passed");
         return;
     }
+    forsaken_look(c, now);
     forsaken_cancel(c, now);
 }
 

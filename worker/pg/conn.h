@@ -206,6 +206,8 @@ void forsaken_init(struct pg_conn *c);
 void forsaken_note(struct pg_conn *c);
 /* Cancels what the connection does, if nobody waits for anything there.  Ends no query. */
 void forsaken_cancel(struct pg_conn *c, uint64_t now);
+/* Asks about queries that have been in flight for long whether they are still wanted. */
+void forsaken_look(struct pg_conn *c, uint64_t now);
 /* Whether a new query had better not go behind what it does, which is of no use and can be cancelled. */
 bool forsaken_yields(const struct pg_conn *c) MUSTCHECK;
 /* Somebody waits: cancels what is in the way, or sees to it that it is done a little later.  True when a cancel could

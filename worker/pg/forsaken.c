@@ -9,6 +9,7 @@
 #define AGE_WANTED_NS 1000000u /* ... and when somebody waits for its place */
 #define AGAIN_NS 100000000u    /* between two cancels of one batch; then twice as long, up to eight times */
 #define AGAIN_DOUBLINGS 3u
+#define LONG_NS 100000000u
 #define SLOTS_NS 250000000u /* what does not end so long after its cancel may not end soon */
 #define STUCK_NS 10000000u  /* what has run for so long is not through in no time */
 
@@ -43,6 +44,22 @@ void forsaken_note(struct pg_conn *c)
         (void)forsaken_relieve(p, now);
     else if (forsaken_due(c, AGE_NS, now) <= now)
         forsaken_cancel(c, now);
+}
+
+/* Nobody may have been told that a client is gone. */
+void forsaken_look(struct pg_conn *c, uint64_t now)
+{
+    struct pg_query *q;
+
+    TAILQ_FOREACH(q, &c->conn_inflight, query_link)
+    {
+        if (now < q->query_at_ns + LONG_NS)
+            break;
+        if (q->query_looked || q->query_abandoned || q->query_ops->query_long == NULL)
+            continue;
+        q->query_looked = true;
+        q->query_ops->query_long(q); /* abandoned or not, it stays on the list */
+    }
 }
 
 /* Until the cancel has gone through and the answer has come, nothing else is sent there, so that it cannot hit

@@ -154,7 +154,7 @@ enum pg_outcome pg_pool_submit(struct pg_pool *p, struct pg_query *q, uint64_t n
     AN(q->magic == PG_QUERY_MAGIC && q->query_state == QUERY_IDLE);
     if (__builtin_expect(q->query_statement->statement_state != STATEMENT_READY, 0))
         return pool_refuse(p, q);
-    q->query_abandoned = q->query_retried = q->query_started = false;
+    q->query_abandoned = q->query_retried = q->query_started = q->query_looked = false;
     q->query_stale = 0;
     if (__builtin_expect(TAILQ_EMPTY(&p->pool_waiting) && TAILQ_EMPTY(&p->pool_retry), 1)) {
         c = batch_pick(p, true, now);

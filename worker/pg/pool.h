@@ -102,6 +102,9 @@ struct pg_query_ops {
     /* The end, exactly once for every accepted query; the query belongs to its owner again. error is set for PG_ERROR
      * only. */
     void (*query_done)(struct pg_query *q, enum pg_outcome outcome, const struct pg_error *error);
+    /* May be NULL.  It has been in flight for 100 ms; called once.  Its owner may look whether it is still wanted, and
+     * abandon it from inside. */
+    void (*query_long)(struct pg_query *q);
 };
 
 enum pg_query_state {                /* on which list: */
@@ -116,6 +119,7 @@ struct pg_query {
     uint8_t query_state;               /* enum pg_query_state */
     bool query_abandoned;              /* the client has left: rows are dropped, done is still called */
     bool query_retried, query_started; /* sent a second time; a row has come */
+    bool query_looked;                 /* query_long has been called */
     uint8_t query_stale;               /* how often its statement had to be prepared again */
     uint32_t query_batch;              /* number of the Sync it is under */
     uint32_t query_version;            /* of the statement when it was bound */

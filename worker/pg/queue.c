@@ -19,7 +19,7 @@
 #define INTERVAL_TARGETS 4u /* an interval is so many targets long, at least */
 #define TARGET_PART 10u     /* of queue_timeout_ms */
 #define ALARM_MIN_NS 500000u
-#define PATIENCE_LEAST_NS 100000000u /* where nobody is to wait in line */
+#define PATIENCE_LEAST_NS 250000000u /* where nobody is to wait in line */
 
 static struct pg_query *queue_first(const struct pg_pool *p);
 static bool queue_late(const struct pg_pool *p, const struct pg_query *q, uint64_t now);
