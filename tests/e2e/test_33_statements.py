@@ -158,6 +158,41 @@ def test_ddl_with_many_in_flight(server, own_cluster, connections, change):
     assert load.seen[200] > 50 and own_cluster.sql("SELECT n > 0 FROM keyed").strip() == "t"
 
 
+@pytest.mark.parametrize("queue", [0, 256])
+def test_ddl_without_a_pause(server, own_cluster, queue):
+    """Connections meet different moments of it.  What one brings is never read by what another was told: each value says
+    which column it is of."""
+    own_cluster.sql("CREATE TABLE named (a text DEFAULT 'a', b text DEFAULT 'b'); INSERT INTO named DEFAULT VALUES; "
+                    "GRANT ALL ON named TO vanilla")
+    running = server('  { method = "GET"; path = "/named"; sql = "SELECT * FROM named"; result = "row"; }\n',
+                     POOLS.replace("connections = 2; read_only", "connections = 4; queue = %d; read_only" % queue),
+                     conninfo=own_cluster.conninfo)
+    wrong, seen, stop = [], {}, threading.Event()
+
+    def read():
+        with Client(running.port) as client:
+            while not stop.is_set():
+                answer = client.get("/named")
+                seen[answer.status] = seen.get(answer.status, 0) + 1
+                if answer.status == 200 and any(name != value for name, value in json.loads(answer.body).items()):
+                    wrong.append(answer.body)
+
+    readers = [threading.Thread(target=read) for _ in range(16)]
+    for reader in readers:
+        reader.start()
+    for n in range(12):
+        time.sleep(0.15)
+        own_cluster.sql("ALTER TABLE named ADD c text DEFAULT 'c'; ALTER TABLE named DROP a; ALTER TABLE named ADD a text DEFAULT 'a'; "
+                        "ALTER TABLE named DROP c;" if n % 2 == 0 else
+                        "ALTER TABLE named DROP b; ALTER TABLE named ADD b text DEFAULT 'b'")
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong, wrong[:5]
+    assert set(seen) == {200}, seen
+    until(lambda: calm(running))
+
+
 def test_a_composite_type_changes(running, own_cluster):
     with Load(running.port, {"/parts": None, "/row/5": b"5"}) as load:
         time.sleep(0.2)

@@ -423,6 +423,49 @@ static void a_query_may_meet_every_stale_connection(void **state)
     expect_idle();
 }
 
+/* One connection has found out that the statement's columns are others: what another brings would be read wrongly. */
+static void what_was_prepared_before_a_change_takes_no_more(void **state)
+{
+    struct pg_conn *all;
+
+    (void)state;
+    start_up(3);
+    all = w->world_pool->pool_all;
+    w->world_fake->fake_column_oid = 23;
+    conn_drain(&all[1], AFTER_PREPARE);
+    conn_settle(&all[1]);
+    while (all[1].conn_state != CONN_READY)
+        turn();
+    assert_int_equal(w->world_statement.statement_version, 2);
+    assert_int_equal(all[0].conn_state, CONN_LINKING);
+    assert_int_equal(all[2].conn_state, CONN_LINKING);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_ptr_equal(w->world_questions[0].question_query.query_conn, &all[1]);
+    UNTIL(w->world_ended == 1 && pg_pool_up(w->world_pool) == 3);
+    expect_answer(0);
+    assert_int_equal(w->world_fake->fake_deallocates, 3);
+    assert_int_equal(w->world_statement.statement_version, 2);
+}
+
+/* Slots that are gone for a moment, since statements are being prepared again, count. */
+static void nothing_is_shed_while_statements_are_prepared(void **state)
+{
+    (void)state;
+    w->world_conf.pool_queue = 0;
+    w->world_conf.pool_max_inflight = 2;
+    start_up(1);
+    conn_drain(&w->world_pool->pool_all[0], AFTER_PREPARE);
+    conn_settle(&w->world_pool->pool_all[0]);
+    assert_int_equal(w->world_pool->pool_all[0].conn_state, CONN_LINKING);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(ask(2, "c"), PG_SHED_FULL);
+    UNTIL(w->world_ended == 2);
+    expect_answer(0);
+    expect_answer(1);
+    expect_idle();
+}
+
 static void a_refused_statement_is_broken_and_mended(void **state)
 {
     (void)state;
@@ -818,6 +861,8 @@ int main(void)
         TEST(on_a_read_only_pool_25006_is_the_routes_fault),
         TEST(a_stale_plan_is_prepared_again),
         TEST(a_query_may_meet_every_stale_connection),
+        TEST(what_was_prepared_before_a_change_takes_no_more),
+        TEST(nothing_is_shed_while_statements_are_prepared),
         TEST(a_refused_statement_is_broken_and_mended),
         TEST(an_owners_objection_breaks_the_statement),
         TEST(a_passing_trouble_does_not_break_a_statement),

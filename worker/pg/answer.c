@@ -207,11 +207,11 @@ static void answer_types_outdated(struct pg_conn *c)
 }
 
 /* Whether a query that met a stale connection is asked once more.  After a change of the schema every connection is
- * stale, one after the other: a query may meet all of them.  More often than that, and it is the statement that keeps
- * changing. */
+ * stale, one after the other: a query may meet all of them, and again when another change follows at once.  More often
+ * than that, and it is the statement that keeps changing. */
 static bool answer_stale_again(const struct pg_conn *c, struct pg_query *q)
 {
-    if (q->query_stale > c->conn_pool->pool_config.config_connections || q->query_stale == UINT8_MAX)
+    if (q->query_stale > 2 * c->conn_pool->pool_config.config_connections + 2 || q->query_stale == UINT8_MAX)
         return false;
     q->query_stale++;
     return true;
@@ -232,8 +232,7 @@ static int answer_complete(struct pg_conn *c)
         c->conn_complete = true; /* the commit comes with the Sync, and can fail: deferred constraints */
         return 0;
     }
-    again = c->conn_outdated && !q->query_abandoned &&
-            (c->conn_pool->pool_pooler ? answer_stale_again(c, q) : !q->query_retried);
+    again = c->conn_outdated && !q->query_abandoned && answer_stale_again(c, q);
     answer_pop(c, q);
     answer_count(c, q);
     q->query_statement->statement_doubted = false; /* the types are what they were, or it would not have run */

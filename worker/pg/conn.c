@@ -21,6 +21,7 @@
 
 static void conn_move(struct pg_conn *c, enum conn_state state);
 static void conn_linked(void *arg, const char *why);
+static void conn_outdate(struct pg_pool *p);
 static void conn_failed(struct pg_conn *c, const char *why);
 static void conn_judge(struct pg_conn *c, uint64_t now);
 static void conn_down(struct pg_conn *c, uint64_t now);
@@ -231,13 +232,6 @@ void conn_tick(struct pg_conn *c, uint64_t now)
         conn_settle(c);
         return;
     }
-    /* Another connection found statements changed.  One of them goes on serving meanwhile. */
-    if (c->conn_versions != p->pool_versions && c->conn_state == CONN_READY && !p->pool_pooler &&
-        (p->pool_conns_n[CONN_READY] > 1 || conn_idle(c))) {
-        conn_drain(c, AFTER_PREPARE);
-        conn_settle(c);
-        return;
-    }
     q = TAILQ_FIRST(&c->conn_inflight);
     if (q == NULL)
         return;
@@ -253,22 +247,23 @@ void conn_tick(struct pg_conn *c, uint64_t now)
     forsaken_cancel(c, now);
 }
 
-bool conn_serving(const struct pg_pool *p)
+unsigned conn_returning(const struct pg_pool *p)
 {
     const struct pg_conn *c;
+    unsigned n = 0;
 
-    if (p->pool_conns_n[CONN_READY] + p->pool_conns_n[CONN_CANCELLING] > 0)
-        return true;
     TAILQ_FOREACH(c, &p->pool_conns[CONN_DRAINING], conn_link)
-    if (c->conn_after == AFTER_PREPARE || (c->conn_after == AFTER_REPLACE && c->conn_changed))
-        return true;
+    n += c->conn_after == AFTER_PREPARE || (c->conn_after == AFTER_REPLACE && c->conn_changed);
     TAILQ_FOREACH(c, &p->pool_conns[CONN_DOWN], conn_link)
-    if (c->conn_replacing)
-        return true;
+    n += c->conn_replacing;
     TAILQ_FOREACH(c, &p->pool_conns[CONN_LINKING], conn_link)
-    if (c->conn_up || c->conn_replacing) /* only its statements are being prepared again */
-        return true;
-    return false;
+    n += c->conn_up || c->conn_replacing; /* only its statements are being prepared again */
+    return n;
+}
+
+bool conn_serving(const struct pg_pool *p)
+{
+    return p->pool_conns_n[CONN_READY] + p->pool_conns_n[CONN_CANCELLING] > 0 || conn_returning(p) > 0;
 }
 
 static void conn_move(struct pg_conn *c, enum conn_state state)
@@ -313,7 +308,24 @@ static void conn_linked(void *arg, const char *why)
     p->pool_trouble[0] = p->pool_logged[0] = '\0';
     wire_start(c);
     conn_move(c, CONN_READY);
+    conn_outdate(p);
     queue_pump(p, now);
+}
+
+/* Connections whose statements were prepared when they were something else than what is known of them now: what these
+ * bring would be read wrongly, so they prepare them again before they take more. */
+static void conn_outdate(struct pg_pool *p)
+{
+    if (p->pool_pooler) /* described with each query */
+        return;
+    for (unsigned i = 0; i < p->pool_config.config_connections; i++) {
+        struct pg_conn *c = &p->pool_all[i];
+
+        if (c->conn_versions == p->pool_versions || (c->conn_state != CONN_READY && c->conn_state != CONN_CANCELLING))
+            continue;
+        conn_drain(c, AFTER_PREPARE);
+        conn_settle(c);
+    }
 }
 
 static void conn_failed(struct pg_conn *c, const char *why)

@@ -179,7 +179,10 @@ void conn_tick(struct pg_conn *c, uint64_t now);
 /* A cancel has been sent for what it does: it takes no more queries until that has an end (conn_settle); or none could
  * be, and it takes them as before. */
 void conn_cancel(struct pg_conn *c, bool sent);
-/* Whether some connection takes queries, or will without connecting anew. */
+/* Connections that take no queries now, and soon will again without another attempt: their statements are being
+ * prepared again, or they are being replaced. */
+unsigned conn_returning(const struct pg_pool *p) MUSTCHECK;
+/* Whether some connection takes queries, or is returning. */
 bool conn_serving(const struct pg_pool *p);
 
 /* wire.c: bytes. */

@@ -280,7 +280,7 @@ static enum pg_outcome pool_submit_late(struct pg_pool *p, struct pg_query *q, u
         return PG_SHED_DOWN;
     if (forsaken_relieve(p, now) && TAILQ_EMPTY(&p->pool_waiting) && TAILQ_EMPTY(&p->pool_retry))
         c = batch_pick(p, true, now);
-    slots = forsaken_slots(p, now);
+    slots = forsaken_slots(p, now) + conn_returning(p) * p->pool_max_inflight;
     if (c == NULL && p->pool_waiting_n < queue + slots) {
         queue_wait(p, q, now);
         return PG_DONE;
