@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 static int answer_preface(struct pg_conn *c, const struct codec_message *m);
+static bool answer_reset_next(const struct pg_conn *c, uint32_t batch);
+static int answer_reset(struct pg_conn *c, const struct codec_message *m);
 static int answer_described(struct pg_conn *c, const struct codec_message *m);
 static int answer_row(struct pg_conn *c, const struct codec_message *m);
 static bool answer_stale_again(const struct pg_conn *c, struct pg_query *q);
@@ -22,8 +24,12 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
 {
     const struct pg_query *q;
 
-    if (__builtin_expect(!c->conn_prefaced, 0) && m->message_type != 'E' && m->message_type != 'Z')
-        return answer_preface(c, m);
+    if (__builtin_expect(!c->conn_prefaced, 0)) {
+        if (c->conn_resets > 0)
+            return answer_reset(c, m);
+        if (m->message_type != 'E' && m->message_type != 'Z')
+            return answer_preface(c, m);
+    }
     switch (m->message_type) {
     case '2': /* BindComplete */
         q = TAILQ_FIRST(&c->conn_inflight);
@@ -41,7 +47,7 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
     case 'E': /* ErrorResponse */
         return answer_error(c, m);
     case 'S': /* ParameterStatus: a statement, or the operator, has changed a setting of the session */
-        if (!c->conn_pool->pool_pooler)
+        if (!c->conn_pool->pool_pooler && !answer_reset_next(c, c->conn_sync_done + 1))
             conn_replace(c);
         return 0;
     case 'N': /* NoticeResponse */
@@ -76,6 +82,53 @@ static int answer_preface(struct pg_conn *c, const struct codec_message *m)
     default:
         return answer_unexpected(c, m);
     }
+}
+
+static bool answer_reset_next(const struct pg_conn *c, uint32_t batch)
+{
+    return __builtin_expect(c->conn_resets > 0, 0) && c->conn_reset_at == batch;
+}
+
+/* What the commands of CODEC_RESET say.  Settings that are reported are as they were, or as a new session has them. */
+static int answer_reset(struct pg_conn *c, const struct codec_message *m)
+{
+    const struct pg_query *q;
+    struct codec_error e;
+    char why[256];
+
+    switch (m->message_type) {
+    case 'C':
+    case 'T':
+    case 'D':
+    case 'S':
+    case 'N':
+    case 'A':
+        return 0;
+    case 'Z':
+        if (m->message_body == NULL || m->message_len != 1 || m->message_body[0] != 'I')
+            break;
+        c->conn_sync_done++;
+        c->conn_prefaced = true;
+        c->conn_resets--;
+        TAILQ_FOREACH(q, &c->conn_inflight, query_link)
+        if (q->query_reset) {
+            c->conn_reset_at = q->query_batch + 1;
+            break;
+        }
+        return 0;
+    case 'E':
+        if (m->message_body == NULL || codec_error(m, &e) != 0)
+            break;
+        snprintf(why, sizeof why, "its session could not be reset: %s: %s", e.error_public.error_sqlstate,
+                 e.error_public.error_message != NULL ? e.error_public.error_message : "no message");
+        conn_lose(c, codec_error_fatal(&e) ? LOSS_FATAL : LOSS_SUDDEN, why);
+        return -1;
+    default:
+        break;
+    }
+    snprintf(why, sizeof why, "its session could not be reset: unexpected message, type 0x%02x", m->message_type);
+    conn_lose(c, LOSS_SUDDEN, why);
+    return -1;
 }
 
 void answer_round(struct pg_conn *c, uint64_t now)
@@ -273,7 +326,7 @@ static int answer_ready(struct pg_conn *c, const struct codec_message *m)
     }
     c->conn_sync_done++;
     c->conn_skipping = false;
-    c->conn_prefaced = !c->conn_pool->pool_pooler;
+    c->conn_prefaced = !c->conn_pool->pool_pooler && !answer_reset_next(c, c->conn_sync_done);
     if (m->message_body[0] != 'I') {
         conn_lose(c, LOSS_SUDDEN, "a statement left a transaction open");
         return -1;

@@ -3,6 +3,7 @@
 
 #define COST_MIN_NS 1000u /* a query costs something */
 
+static void batch_reset(struct pg_conn *c, struct pg_query *q);
 static bool batch_has_room(const struct pg_conn *c);
 static struct pg_conn *batch_open(struct pg_pool *p);
 
@@ -20,13 +21,16 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
     struct pg_pool *p = c->conn_pool;
     struct pg_statement *s = q->query_statement;
     struct out *o = &c->conn_out;
-    bool single = p->pool_single || alone;
+    bool reset = s->statement_resets, single = p->pool_single || alone || reset;
     unsigned char *head;
     struct out_mark mark;
     size_t len;
 
-    if (alone)
+    if (alone || reset) {
         batch_sync(c);
+        if (c->conn_batch_n > 0)
+            return PG_SHED_BUFFERS;
+    }
     head = out_reserve(o, sizeof s->statement_bind);
     if (__builtin_expect(head == NULL, 0)) {
         o->out_error = OUT_OK;
@@ -53,6 +57,8 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
         else
             out_write(o, CODEC_EXECUTE_SYNC, single ? CODEC_EXECUTE_LEN + CODEC_SYNC_LEN : CODEC_EXECUTE_LEN);
     }
+    if (__builtin_expect(reset, 0))
+        out_write(o, CODEC_RESET, CODEC_RESET_LEN);
     if (__builtin_expect(o->out_error != OUT_OK, 0)) {
         out_rewind(o, mark);
         o->out_error = OUT_OK;
@@ -63,6 +69,7 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
     q->query_conn = c;
     q->query_batch = c->conn_sync_sent;
     q->query_version = s->statement_version;
+    q->query_reset = reset;
     q->query_at_ns = now;
     q->query_out_at = c->conn_written + mark.mark_bytes;
     q->query_cost_ns = s->statement_avg_ns > COST_MIN_NS ? s->statement_avg_ns : COST_MIN_NS;
@@ -73,6 +80,8 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
     if (single) {
         c->conn_sync_sent++;
         stat_pool_add(p->pool_index, STAT_pool_syncs, 1);
+        if (__builtin_expect(reset, 0))
+            batch_reset(c, q);
     } else {
         c->conn_batch_n++;
     }
@@ -99,6 +108,15 @@ void batch_sync(struct pg_conn *c)
     stat_pool_add(c->conn_pool->pool_index, STAT_pool_syncs, 1);
 }
 
+/* Behind the query's own batch comes one that resets the session. */
+static void batch_reset(struct pg_conn *c, struct pg_query *q)
+{
+    if (c->conn_resets++ == 0)
+        c->conn_reset_at = q->query_batch + 1;
+    c->conn_sync_sent++;
+    stat_pool_add(c->conn_pool->pool_index, STAT_pool_resets, 1);
+}
+
 static bool batch_has_room(const struct pg_conn *c)
 {
     const struct pg_pool *p = c->conn_pool;
@@ -120,6 +138,9 @@ static struct pg_conn *batch_open(struct pg_pool *p)
         if (c->conn_inflight_n >= p->pool_max_inflight || c->conn_batch_n > 0)
             continue;
         if (!p->pool_read_only) { /* one that waits for a lock would hold up those behind it */
+            /* What reads is asked again elsewhere should the reset fail; what writes must not have been there. */
+            if (c->conn_resets > 0)
+                continue;
             if (best == NULL || c->conn_inflight_n < best->conn_inflight_n)
                 best = c;
             if (c->conn_inflight_n == 0)
