@@ -129,6 +129,7 @@ class Liar(Listener):
                     return
                 connection.sendall(answer)
             elif kind == b"S":
+                catalogue = False
                 connection.sendall(READY)
             elif kind == b"Q":
                 answer = self.resets.pop(0) if self.resets else DONE + READY

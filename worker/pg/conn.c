@@ -237,7 +237,7 @@ void conn_tick(struct pg_conn *c, uint64_t now)
     /* A batch is answered as a whole, so its queries' time-outs add up.  A pooler may make us wait for its own. */
     patience = (uint64_t)conf->pool_statement_timeout_ms * 1000000 * (p->pool_single ? 1 : c->conn_inflight_n) +
                (p->pool_pooler ? SILENCE_POOLER_NS : SILENCE_NS);
-    if (conf->pool_statement_timeout_ms > 0 && !c->conn_again && (c->conn_busy_since != 0 || c->conn_resets > 0) &&
+    if (conf->pool_statement_timeout_ms > 0 && !c->conn_again && (c->conn_busy_since != 0 || q == NULL) &&
         now > c->conn_heard && now - c->conn_heard > patience) {
         conn_lose(c, LOSS_SUDDEN, "no answer, though statement_timeout has passed");
         return;

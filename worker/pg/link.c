@@ -8,9 +8,9 @@
 #include "worker/mem/alloc.h"
 #include "worker/pg/reach.h"
 
-#define LINK_STEP_SECONDS 5     /* for one step of connecting, unless connect_timeout says otherwise */
+#define LINK_STEP_SECONDS 5        /* for one step of connecting, unless connect_timeout says otherwise */
 #define LINK_CATALOGUE_SECONDS "5" /* for the catalogue's answer */
-#define LINK_PREPARE_SECONDS 10 /* without a word from the server while preparing; on top of statement_timeout */
+#define LINK_PREPARE_SECONDS 10    /* without a word from the server while preparing; on top of statement_timeout */
 
 static void link_resolved(void *arg, const struct resolve_answer *answer);
 static int link_begin(struct link *l, const char *host, const char *hostaddr, const char *port);
@@ -469,9 +469,10 @@ static void link_judge_resets(struct link *l)
                         l->link_pool->pool_name, s->statement_label != NULL ? s->statement_label : s->statement_name,
                         through != NULL ? " through " : "", through != NULL ? through : "");
         } else if (resets && !s->statement_resets && ask && !said) {
-            l->link_log(LOG_LEVEL_WARN,
-                        "pool %s: what its statements can reach is not known: a reset follows each of their queries: %s",
-                        l->link_pool->pool_name, l->link_why);
+            l->link_log(
+                LOG_LEVEL_WARN,
+                "pool %s: what its statements can reach is not known: a reset follows each of their queries: %s",
+                l->link_pool->pool_name, l->link_why);
             said = true;
         }
         s->statement_resets = resets;

@@ -1,8 +1,8 @@
 /*
  * Making a connection with libpq, without blocking: look names up, connect (multiple hosts, passwords, TLS are libpq's
- * business), prepare and describe the pool's statements in pipeline mode, learn types and what they can reach.  At the end the socket is at a
- * message boundary and libpq has nothing buffered: from then on the connection speaks for itself and keeps the PGconn
- * for its TLS and for its end.  All in allocation scope `connect`.
+ * business), prepare and describe the pool's statements in pipeline mode, learn types and what they can reach.  At the
+ * end the socket is at a message boundary and libpq has nothing buffered: from then on the connection speaks for itself
+ * and keeps the PGconn for its TLS and for its end.  All in allocation scope `connect`.
  */
 #ifndef VANILLA_WORKER_PG_LINK_H
 #define VANILLA_WORKER_PG_LINK_H

@@ -16,7 +16,7 @@
 #define SPACE_BYTES 32768u
 #define AVG_FIRST_NS 250000u /* until a statement's time is known: a handful to a connection */
 #define WINDOW_NS 500000000u
-#define MEND_AGAIN_NS 1000000000u /* between two attempts at what is in doubt */
+#define MEND_AGAIN_NS 1000000000u            /* between two attempts at what is in doubt */
 #define REACH_AGAIN_NS UINT64_C(60000000000) /* between two looks at what statements can reach */
 #define DOUBT_MAX_NS UINT64_C(60000000000)
 
