@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static int answer_preface(struct pg_conn *c, const struct codec_message *m);
+static int answer_preface(struct pg_conn *c, const struct codec_message *m) __attribute__((noinline));
 static bool answer_reset_next(const struct pg_conn *c, uint32_t batch);
 static int answer_reset(struct pg_conn *c, const struct codec_message *m);
 static int answer_described(struct pg_conn *c, const struct codec_message *m);
@@ -24,12 +24,9 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
 {
     const struct pg_query *q;
 
-    if (__builtin_expect(!c->conn_prefaced, 0)) {
-        if (c->conn_resets > 0)
-            return answer_reset(c, m);
-        if (m->message_type != 'E' && m->message_type != 'Z')
-            return answer_preface(c, m);
-    }
+    if (__builtin_expect(!c->conn_prefaced, 0) &&
+        ((m->message_type != 'E' && m->message_type != 'Z') || !c->conn_pool->pool_pooler))
+        return answer_preface(c, m);
     switch (m->message_type) {
     case '2': /* BindComplete */
         q = TAILQ_FIRST(&c->conn_inflight);
@@ -63,9 +60,11 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
     }
 }
 
-/* Behind a pooler, what comes before the query's own answer: the settings of its transaction. */
+/* What comes before the query's own answer: behind a pooler that of the settings of its transaction, else a reset's. */
 static int answer_preface(struct pg_conn *c, const struct codec_message *m)
 {
+    if (!c->conn_pool->pool_pooler)
+        return answer_reset(c, m);
     if (c->conn_inflight_n == 0 && m->message_type != 'N' && m->message_type != 'S' && m->message_type != 'A')
         return answer_unexpected(c, m);
     switch (m->message_type) {
@@ -86,7 +85,7 @@ static int answer_preface(struct pg_conn *c, const struct codec_message *m)
 
 static bool answer_reset_next(const struct pg_conn *c, uint32_t batch)
 {
-    return __builtin_expect(c->conn_resets > 0, 0) && c->conn_reset_at == batch;
+    return c->conn_resets > 0 && c->conn_reset_at == batch;
 }
 
 /* What the commands of CODEC_RESET say.  Settings that are reported are as they were, or as a new session has them. */
@@ -326,7 +325,9 @@ static int answer_ready(struct pg_conn *c, const struct codec_message *m)
     }
     c->conn_sync_done++;
     c->conn_skipping = false;
-    c->conn_prefaced = !c->conn_pool->pool_pooler && !answer_reset_next(c, c->conn_sync_done);
+    c->conn_prefaced = !c->conn_pool->pool_pooler;
+    if (__builtin_expect(c->conn_resets > 0, 0))
+        c->conn_prefaced = !answer_reset_next(c, c->conn_sync_done);
     if (m->message_body[0] != 'I') {
         conn_lose(c, LOSS_SUDDEN, "a statement left a transaction open");
         return -1;

@@ -3,7 +3,7 @@
 
 #define COST_MIN_NS 1000u /* a query costs something */
 
-static void batch_reset(struct pg_conn *c, struct pg_query *q);
+static void batch_reset(struct pg_conn *c, const struct pg_query *q) __attribute__((noinline));
 static bool batch_has_room(const struct pg_conn *c);
 static struct pg_conn *batch_open(struct pg_pool *p);
 
@@ -109,7 +109,7 @@ void batch_sync(struct pg_conn *c)
 }
 
 /* Behind the query's own batch comes one that resets the session. */
-static void batch_reset(struct pg_conn *c, struct pg_query *q)
+static void batch_reset(struct pg_conn *c, const struct pg_query *q)
 {
     if (c->conn_resets++ == 0)
         c->conn_reset_at = q->query_batch + 1;
