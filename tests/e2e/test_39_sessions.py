@@ -159,6 +159,26 @@ def test_an_error_resets_as_well(server, own_cluster):
     assert resets(running) == 6
 
 
+def test_clients_that_leave(server, own_cluster):
+    """While such a query runs: it is cancelled, and should the cancel be late and hit the reset, the connection is replaced."""
+    own_cluster.sql(SCHEMA)
+    slow = {"slow": "SELECT look() + lock() FROM pg_sleep(20)", "soon": "SELECT look() + lock() - 1 FROM pg_sleep(0.1)"}
+    running = server(routes(slow, slow), POOLS, conninfo=own_cluster.conninfo)
+    targets = {"/state": (RIGHT % "on").encode(), ("POST", "/state", "{}"): (RIGHT % "off").encode()}
+    with Load(running.port, targets, clients=4) as load:
+        for n in range(30):
+            client = Client(running.port)
+            client.send_request("GET" if n % 2 else "POST", "/slow" if n % 3 else "/soon")
+            time.sleep(0.06)
+            client.reset()
+            time.sleep(0.06)
+    assert set(load.seen) <= {200, 503} and not load.strange, (load.seen, load.strange[:3])
+    until(lambda: calm(running), timeout=15)
+    until(lambda: one(running.port, "GET", "/state").status == one(running.port, "POST", "/state").status == 200)
+    states(running)
+    until(lambda: own_cluster.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").strip() == "0")
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_no_time_for_the_reset(server, own_cluster, method):
     """The millisecond that a function leaves to its session is for RESET ALL alone; should that not do, the connection is
