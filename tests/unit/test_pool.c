@@ -1168,6 +1168,32 @@ static void the_catalogue_is_asked_again(void **state)
     assert_int_equal(COUNTED(resets), 2);
 }
 
+/* What becomes ready, or is another, is not used before it has been asked for; what is the same was. */
+static void news_are_asked_about(void **state)
+{
+    (void)state;
+    w->world_fake->fake_refuse = "42883";
+    start_up(1);
+    assert_int_equal(w->world_fake->fake_reaches, 1);
+    w->world_fake->fake_refuse = NULL; /* somebody made the function */
+    w->world_fake->fake_reach = "f";
+    assert_int_equal(ask(0, "a"), PG_BROKEN);
+    pg_pool_tick(w->world_pool, pg_now() + 2ull * SECOND);
+    UNTIL(w->world_statement.statement_state == STATEMENT_READY);
+    assert_true(RESETS);
+    assert_int_equal(w->world_fake->fake_reaches, 2);
+    w->world_fake->fake_stale = 1;
+    ASK("stale");
+    assert_int_equal(OUTCOME(0), PG_DONE);
+    assert_int_equal(w->world_fake->fake_deallocates, 2);
+    assert_int_equal(w->world_fake->fake_reaches, 2);
+    assert_true(RESETS);
+    w->world_fake->fake_column_oid = 23;
+    w->world_fake->fake_stale = 1;
+    ASK("stale");
+    assert_int_equal(w->world_fake->fake_reaches, 3);
+}
+
 /* --- the end ---------------------------------------------------------------------------------------------------- */
 
 static void a_stopped_pool_finishes_and_says_goodbye(void **state)
@@ -1278,6 +1304,7 @@ int main(void)
         TEST(a_lost_connection_owes_no_reset),
         TEST(without_a_buffer_neither_is_sent),
         TEST(the_catalogue_is_asked_again),
+        TEST(news_are_asked_about),
         TEST(a_stopped_pool_finishes_and_says_goodbye),
         TEST(a_freed_pool_gives_every_query_back),
         TEST(nothing_is_allocated_once_it_is_up),

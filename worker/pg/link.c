@@ -77,6 +77,7 @@ int link_prepare_again(struct link *l)
     l->link_entries = calloc(l->link_statements_n + 1, sizeof *l->link_entries);
     if (l->link_entries != NULL) {
         l->link_lead = !l->link_pool->pool_pooler;
+        l->link_again = true;
         rc = link_send_statements(l);
     }
     if (rc != 0)
@@ -203,7 +204,7 @@ static void link_connecting(struct link *l)
     }
     keydata_stop(&l->link_keydata, l->link_pg);
     l->link_timeouts = 0;
-    l->link_lead = false;
+    l->link_lead = l->link_again = false;
     if (PQprotocolVersion(l->link_pg) != 3)
         (void)link_say(l, "", "the server does not speak protocol version 3");
     else if (link_send_statements(l) == 0) {
@@ -221,6 +222,7 @@ static int link_send_statements(struct link *l)
     l->link_state = LINK_PREPARING;
     l->link_at = l->link_step = 0;
     l->link_prepared = true;
+    l->link_reached = false;
     ok = PQsetnonblocking(pg, 1) == 0 && PQenterPipelineMode(pg) == 1;
     if (l->link_lead)
         ok = ok && PQsendQueryParams(pg, "DISCARD ALL", 0, NULL, NULL, NULL, NULL, 0) == 1 && PQpipelineSync(pg) == 1;
@@ -267,6 +269,7 @@ static int link_send_reach(struct link *l)
     if (list == NULL)
         return link_say(l, "reach: ", "out of memory");
     l->link_state = LINK_REACHING;
+    l->link_reached = true;
     rc = link_send_catalogue(l, "reach: ", PG_REACH_QUERY, 1009, list); /* text[] */
     free(list);
     return rc;
@@ -430,7 +433,11 @@ static int link_described(struct link *l)
 /* All types are known. */
 static int link_learnt(struct link *l)
 {
-    if (l->link_pool->pool_pooler || l->link_pool->pool_reset != RESET_AUTO || l->link_statements_n == 0)
+    bool ask = !l->link_again;
+
+    for (unsigned i = 0; i < l->link_statements_n && !ask; i++)
+        ask = describe_news(l->link_statements[i], &l->link_entries[i], l->link_types);
+    if (!ask || l->link_pool->pool_pooler || l->link_pool->pool_reset != RESET_AUTO || l->link_statements_n == 0)
         return link_finish(l);
     return link_send_reach(l);
 }
@@ -456,9 +463,10 @@ static int link_finish(struct link *l)
 /* Behind which statements the session is to be reset from now on. */
 static void link_judge_resets(struct link *l)
 {
-    bool ask = l->link_pool->pool_reset == RESET_AUTO && !l->link_pool->pool_pooler;
-    bool said = false;
+    bool ask = l->link_pool->pool_reset == RESET_AUTO, said = false;
 
+    if (ask && !l->link_reached)
+        return;
     for (unsigned i = 0; i < l->link_statements_n; i++) {
         struct pg_statement *s = l->link_statements[i];
         const char *through = NULL;

@@ -43,8 +43,10 @@ struct link {
     unsigned link_at;       /* which statement's results come next */
     unsigned link_step;     /* its commands that succeeded */
     bool link_lead;         /* the results of DISCARD ALL come first */
+    bool link_again;        /* on a connection that was there before */
     bool link_prepared;     /* link_entries are new descriptions */
-    PGresult *link_reach;   /* what the catalogue said; NULL: nothing */
+    bool link_reached;      /* the catalogue was asked what statements can reach */
+    PGresult *link_reach;   /* its answer; NULL: none */
     unsigned link_timeouts; /* in a row: the next attempt begins with another host, libpq would wait for ever */
     char link_why[256];
 
@@ -55,7 +57,8 @@ struct link {
 
 /* Begins an attempt.  Returns 0, or -1 with link_why when it failed at once (link_done is not called). */
 int link_connect(struct link *l) MUSTCHECK;
-/* Prepares all statements again on a connection that is idle and at a message boundary; as link_connect. */
+/* Prepares all statements again on a connection that is idle and at a message boundary; as link_connect.  What they can
+ * reach is asked only when that brings news (link_reached): it takes longer than all the rest. */
 int link_prepare_again(struct link *l) MUSTCHECK;
 /* On such a connection: only asks again what the statements can reach; as link_connect. */
 int link_reach_again(struct link *l) MUSTCHECK;
