@@ -292,6 +292,7 @@ static void conn_linked(void *arg, const char *why)
         stat_pool_add(p->pool_index, STAT_pool_connects, 1);
         c->conn_up_since = now;
         c->conn_cancel_at = 0;
+        p->pool_reached_at = 0;
     }
     c->conn_up = c->conn_tried = true;
     c->conn_replacing = false;
@@ -302,6 +303,8 @@ static void conn_linked(void *arg, const char *why)
         c->conn_versions = p->pool_versions;
     if (c->conn_pq.link_reached)
         p->pool_reached_at = now;
+    else if (c->conn_pq.link_news)
+        p->pool_reached_at = 0;
     if (p->pool_trouble[0] != '\0')
         p->pool_config.config_log(LOG_LEVEL_INFO, "pool %s: connected again", p->pool_config.config_pool->pool_name);
     p->pool_trouble[0] = p->pool_logged[0] = '\0';

@@ -77,7 +77,6 @@ int link_prepare_again(struct link *l)
     l->link_entries = calloc(l->link_statements_n + 1, sizeof *l->link_entries);
     if (l->link_entries != NULL) {
         l->link_lead = !l->link_pool->pool_pooler;
-        l->link_again = true;
         rc = link_send_statements(l);
     }
     if (rc != 0)
@@ -94,7 +93,7 @@ int link_reach_again(struct link *l)
     int rc = -1;
 
     AN(l->link_state == LINK_IDLE && l->link_pg != NULL && l->link_pool->pool_reset == RESET_AUTO);
-    l->link_prepared = false;
+    l->link_prepared = l->link_news = false;
     if (PQsetnonblocking(l->link_pg, 1) == 0 && PQenterPipelineMode(l->link_pg) == 1)
         rc = link_send_reach(l);
     else
@@ -204,7 +203,7 @@ static void link_connecting(struct link *l)
     }
     keydata_stop(&l->link_keydata, l->link_pg);
     l->link_timeouts = 0;
-    l->link_lead = l->link_again = false;
+    l->link_lead = false;
     if (PQprotocolVersion(l->link_pg) != 3)
         (void)link_say(l, "", "the server does not speak protocol version 3");
     else if (link_send_statements(l) == 0) {
@@ -222,7 +221,7 @@ static int link_send_statements(struct link *l)
     l->link_state = LINK_PREPARING;
     l->link_at = l->link_step = 0;
     l->link_prepared = true;
-    l->link_reached = false;
+    l->link_reached = l->link_news = false;
     ok = PQsetnonblocking(pg, 1) == 0 && PQenterPipelineMode(pg) == 1;
     if (l->link_lead)
         ok = ok && PQsendQueryParams(pg, "DISCARD ALL", 0, NULL, NULL, NULL, NULL, 0) == 1 && PQpipelineSync(pg) == 1;
@@ -433,11 +432,11 @@ static int link_described(struct link *l)
 /* All types are known. */
 static int link_learnt(struct link *l)
 {
-    bool ask = !l->link_again;
+    bool ask = false;
 
-    for (unsigned i = 0; i < l->link_statements_n && !ask; i++)
-        ask = describe_news(l->link_statements[i], &l->link_entries[i], l->link_types);
-    if (!ask || l->link_pool->pool_pooler || l->link_pool->pool_reset != RESET_AUTO || l->link_statements_n == 0)
+    for (unsigned i = 0; i < l->link_statements_n; i++)
+        ask |= !l->link_statements[i]->statement_reached;
+    if (!ask || l->link_pool->pool_pooler || l->link_pool->pool_reset != RESET_AUTO)
         return link_finish(l);
     return link_send_reach(l);
 }
@@ -451,6 +450,8 @@ static int link_finish(struct link *l)
     for (unsigned i = 0; i < l->link_statements_n && l->link_prepared; i++) {
         struct pg_statement *s = l->link_statements[i];
 
+        if (s->statement_reached && !l->link_reached && describe_news(s, &l->link_entries[i], l->link_types))
+            s->statement_resets = l->link_news = true;
         if (describe_apply(s, &l->link_entries[i], l->link_types))
             l->link_log(LOG_LEVEL_ERROR, "pool %s: %s is broken: %s (%s)", l->link_pool->pool_name,
                         s->statement_label != NULL ? s->statement_label : s->statement_name, s->statement_why,
@@ -484,6 +485,7 @@ static void link_judge_resets(struct link *l)
             said = true;
         }
         s->statement_resets = resets;
+        s->statement_reached = ask;
     }
 }
 

@@ -43,8 +43,8 @@ struct link {
     unsigned link_at;       /* which statement's results come next */
     unsigned link_step;     /* its commands that succeeded */
     bool link_lead;         /* the results of DISCARD ALL come first */
-    bool link_again;        /* on a connection that was there before */
     bool link_prepared;     /* link_entries are new descriptions */
+    bool link_news;         /* ... and at least one is another, or of a statement that was not ready */
     bool link_reached;      /* the catalogue was asked what statements can reach */
     PGresult *link_reach;   /* its answer; NULL: none */
     unsigned link_timeouts; /* in a row: the next attempt begins with another host, libpq would wait for ever */
@@ -55,10 +55,11 @@ struct link {
     void *link_arg;
 };
 
-/* Begins an attempt.  Returns 0, or -1 with link_why when it failed at once (link_done is not called). */
+/* Begins an attempt.  What statements can reach is asked as long as nobody has: it takes longer than all the rest.
+ * Later one that is another now (link_news) is taken to reach anything, until it is asked.  Returns 0, or -1 with
+ * link_why when it failed at once (link_done is not called). */
 int link_connect(struct link *l) MUSTCHECK;
-/* Prepares all statements again on a connection that is idle and at a message boundary; as link_connect.  What they can
- * reach is asked only when that brings news (link_reached): it takes longer than all the rest. */
+/* Prepares all statements again on a connection that is idle and at a message boundary; as link_connect. */
 int link_prepare_again(struct link *l) MUSTCHECK;
 /* On such a connection: only asks again what the statements can reach; as link_connect. */
 int link_reach_again(struct link *l) MUSTCHECK;

@@ -334,18 +334,18 @@ static void pool_mend(struct pg_pool *p, uint64_t now)
 }
 
 /* A function may have been replaced by one that changes its session, of which nothing tells: one connection asks again,
- * best when it has nothing to do. */
+ * unless there is news best when it has nothing to do. */
 static void pool_reach(struct pg_pool *p, uint64_t now)
 {
     const struct conf_pool *conf = p->pool_config.config_pool;
     struct pg_conn *c = TAILQ_LAST(&p->pool_conns[CONN_READY], conn_list);
-    bool only = p->pool_conns_n[CONN_READY] == 1;
+    bool only = p->pool_conns_n[CONN_READY] == 1, overdue = now > p->pool_reached_at + 2 * REACH_AGAIN_NS;
 
     if (conf->pool_reset != RESET_AUTO || p->pool_pooler || p->pool_stopping || p->pool_statements_n == 0 || c == NULL)
         return;
-    if (only && (c->conn_inflight_n > 0 || conf->pool_queue == 0 || p->pool_patience_ns == 0)) /* nobody can wait */
+    if (p->pool_reached_at != 0 && c->conn_inflight_n > 0 && (only || !overdue))
         return;
-    if (c->conn_inflight_n > 0 && now < p->pool_reached_at + 2 * REACH_AGAIN_NS)
+    if (p->pool_reached_at != 0 && only && (conf->pool_queue == 0 || p->pool_patience_ns == 0)) /* nobody can wait */
         return;
     p->pool_reached_at = now;
     conn_drain(c, AFTER_REACH);

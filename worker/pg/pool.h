@@ -53,6 +53,7 @@ struct pg_statement {
     uint64_t statement_sum_ns, statement_samples;
     bool statement_timed;
     bool statement_resets;  /* it may change its session, which is reset behind each of its queries (reach.h) */
+    bool statement_reached; /* the catalogue was asked that, once at least */
     bool statement_doubted; /* since then: see pg_statement_doubt */
     uint64_t statement_doubted_ns, statement_doubt_wait_ns;
     /* Called in scope connect when a description is new or has changed; returns NULL, or why the route is broken. */

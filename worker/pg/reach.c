@@ -47,15 +47,15 @@
 /* The nodes in the source r: of a parsed expression its OIDs; of text its words, and what stands between double
  * quotes.  Not a class of letters, which would be ASCII's alone under collation C. */
 #define BETWEEN_WORDS "[]\t\n\v\f\r !\"#%&''()*+,./:;<=>?@^`{|}~[-]+"
-#define NODES                                                                                            \
-    "(SELECT m.m[1] FROM pg_catalog.regexp_matches(CASE WHEN r.parsed THEN r.src END,"                   \
-    " ':(?:funcid|opfuncid|aggfnoid|winfnoid|relid|resulttype) [0-9]+', 'g') m(m)"                       \
-    " UNION ALL"                                                                                         \
-    " SELECT x.x FROM pg_catalog.regexp_split_to_table("                                                 \
-    "CASE WHEN NOT r.parsed THEN pg_catalog.lower(r.src) END, '" BETWEEN_WORDS "') x(x) WHERE x.x <> ''" \
-    " UNION ALL"                                                                                         \
-    " SELECT x.x FROM pg_catalog.unnest(pg_catalog.string_to_array("                                     \
-    "CASE WHEN NOT r.parsed AND pg_catalog.strpos(r.src, '\"') > 0 THEN r.src END, '\"')) x(x)"          \
+#define NODES                                                                                             \
+    "(SELECT m.m[1] FROM pg_catalog.regexp_matches(CASE WHEN r.parsed THEN r.src END,"                    \
+    " ':(?:funcid|opfuncid|aggfnoid|winfnoid|relid|resulttype) [0-9]+', 'g') m(m)"                        \
+    " UNION ALL"                                                                                          \
+    " SELECT x.x FROM pg_catalog.unnest(pg_catalog.regexp_split_to_array("                                \
+    "CASE WHEN NOT r.parsed THEN pg_catalog.lower(r.src) END, '" BETWEEN_WORDS "')) x(x) WHERE x.x <> ''" \
+    " UNION ALL"                                                                                          \
+    " SELECT x.x FROM pg_catalog.unnest(pg_catalog.string_to_array("                                      \
+    "CASE WHEN NOT r.parsed AND pg_catalog.strpos(r.src, '\"') > 0 THEN r.src END, '\"')) x(x)"           \
     " WHERE x.x <> '' AND x.x NOT LIKE ':%' AND pg_catalog.length(x.x) < 256)"
 
 /* Sources of the function p in the language l; below 16384 (FirstNormalObjectId) it is PostgreSQL's own.  The body of
