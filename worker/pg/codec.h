@@ -54,8 +54,8 @@ struct codec_message {
 #define CODEC_EXECUTE_SYNC CODEC_EXECUTE "S\0\0\0\x04"
 
 /* A simple Query that makes a session what it was when it began: DISCARD ALL without its loss of prepared statements,
- * so a transaction of its own.  Settings come first, lest one of them end the rest; RESET ROLE behind SESSION
- * AUTHORIZATION, which forgets a role that the session began with. */
+ * in a transaction of its own.  Settings come first, lest one of them end the rest; RESET ROLE behind SESSION
+ * AUTHORIZATION, which some versions take for SET ROLE NONE. */
 #define CODEC_RESET_SQL                                                            \
     "RESET ALL;SET SESSION AUTHORIZATION DEFAULT;RESET ROLE;CLOSE ALL;UNLISTEN *;" \
     "SELECT pg_catalog.pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP"
