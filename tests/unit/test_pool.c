@@ -1109,6 +1109,8 @@ static void a_lost_connection_owes_no_reset(void **state)
     (void)state;
     w->world_fake->fake_reach = "f";
     start_up(1);
+    ASK("a");
+    w->world_ended = 0;
     assert_int_equal(ask(0, "hang"), PG_DONE);
     assert_int_equal(ask(1, "b"), PG_DONE);
     turn();
@@ -1119,6 +1121,7 @@ static void a_lost_connection_owes_no_reset(void **state)
     expect_answer(0);
     expect_answer(1);
     expect_idle();
+    assert_int_equal(COUNTED(disconnects), 1);
 }
 
 /* The query with its reset, or neither. */
