@@ -74,6 +74,8 @@ struct conf_log {
 
 enum conf_plan { PLAN_AUTO, PLAN_GENERIC, PLAN_CUSTOM };
 
+enum conf_reset { RESET_AUTO, RESET_ALWAYS, RESET_NEVER };
+
 struct conf_pool {
     const char *pool_name, *pool_conninfo;
     unsigned pool_connections; /* over all workers */
@@ -81,6 +83,7 @@ struct conf_pool {
     unsigned pool_queue, pool_queue_timeout_ms, pool_statement_timeout_ms, pool_reconnect_max_ms;
     unsigned pool_abandon_ms;
     enum conf_plan pool_plan;
+    enum conf_reset pool_reset; /* with pool_pooler never RESET_ALWAYS */
     bool pool_read_only, pool_pooler;
     unsigned pool_shed_status; /* resolved: the pool's own, else shed.status */
     int pool_line;

@@ -83,6 +83,11 @@ static void pool_read(const struct reader *rd, const config_setting_t *group, co
     if (pool->pool_pooler && pool->pool_plan != PLAN_AUTO)
         report_warning(rd->reader_report, config_setting_get_member(group, "plan"),
                        "plan has no effect with pooler = true: there sessions are not the pool's own");
+    if (pool->pool_pooler && pool->pool_reset == RESET_ALWAYS)
+        report_setting(
+            rd->reader_report, config_setting_get_member(group, "reset"),
+            "reset is \"always\" with pooler = true, where sessions are the pooler's; allowed: auto and never, "
+            "and server_reset_query with server_reset_query_always = 1 in pgbouncer.ini");
 }
 
 static void pool_check_conninfo(const struct reader *rd, const config_setting_t *where, const char *conninfo)

@@ -83,15 +83,19 @@ class Listener:
 
 class Liar(Listener):
     """say: the octets that answer the n-th query from now on (then GOOD again); None: closes.  greeting: an SQLSTATE that
-    refuses each connection, with these words."""
+    refuses each connection, with these words.  What the catalogue is asked is answered truly: it has nothing."""
 
     def __init__(self, greeting=None, words="the database system is starting up"):
         super().__init__()
         self.words = words
-        self.greeting, self.lies, self.asked = greeting, [], 0
+        self.greeting, self.lies, self.resets, self.asked = greeting, [], [], 0
 
     def lie(self, *answers):
         self.lies = list(answers)
+
+    def lie_at_reset(self, *answers):
+        """The same to the simple query that resets a session."""
+        self.resets = list(answers)
 
     def serve(self, connection):
         self.exact(connection, struct.unpack(">I", self.exact(connection, 4))[0] - 4)
@@ -101,13 +105,20 @@ class Liar(Listener):
         connection.sendall(message(b"R", struct.pack(">I", 0)) + message(b"S", b"server_version\x0015.0\0")
                            + message(b"S", b"client_encoding\0UTF8\0") + message(b"S", b"standard_conforming_strings\0on\0")
                            + message(b"K", struct.pack(">II", os.getpid(), 1)) + READY)
+        catalogue = False
         while True:
             kind = self.exact(connection, 1)
             body = self.exact(connection, struct.unpack(">I", self.exact(connection, 4))[0] - 4)
             if kind == b"X":
                 return
             if kind == b"P":
+                catalogue = b"pg_catalog." in body
                 connection.sendall(message(b"1"))
+            elif catalogue and kind == b"D":
+                column = b"x\0" + struct.pack(">IHIhih", 0, 0, 25, -1, -1, 0)
+                connection.sendall(message(b"T", struct.pack(">H", 2) + column + column))
+            elif catalogue and kind in b"BE":
+                connection.sendall(BOUND if kind == b"B" else message(b"C", b"SELECT 0\0"))
             elif kind == b"D":      # no parameters, one int4
                 connection.sendall(message(b"t", struct.pack(">H", 0)) + message(b"T", struct.pack(">H", 1) + b"n\0" + struct.pack(
                     ">IHIhih", 0, 0, 23, 4, -1, 0)))
@@ -118,9 +129,13 @@ class Liar(Listener):
                     return
                 connection.sendall(answer)
             elif kind == b"S":
+                catalogue = False
                 connection.sendall(READY)
             elif kind == b"Q":
-                connection.sendall(DONE + READY)
+                answer = self.resets.pop(0) if self.resets else DONE + READY
+                if answer is None:
+                    return
+                connection.sendall(answer)
             del body
 
     @staticmethod

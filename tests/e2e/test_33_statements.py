@@ -271,8 +271,10 @@ def test_serialization_failure(server, own_cluster):
     assert own_cluster.sql("SELECT n FROM locked WHERE id = 1").strip() == "1"
 
 
-def test_session_settings_changed(running):
-    """A function may change what it likes: PostgreSQL tells of most settings, and the connection is replaced."""
+def test_session_settings_changed(server, own_cluster):
+    """Where no session is reset (test_39_sessions.py): PostgreSQL tells of most settings, and the connection is replaced."""
+    own_cluster.sql(SCHEMA)
+    running = server(ROUTES, POOLS.replace("connections = 2;", 'connections = 2; reset = "never";'), conninfo=own_cluster.conninfo)
     right = one(running.port, "GET", "/when").body
     for _ in range(8):
         until(lambda: one(running.port, "POST", "/settings").status == 204)

@@ -28,6 +28,7 @@ struct fake_conn {
     struct event *conn_event, *conn_writable;
     int conn_fd;
     unsigned conn_pid;
+    char conn_asked; /* the statement parsed last is for: s settings of the transaction; r what can be reached */
     bool conn_started, conn_skipping, conn_hanging, conn_lost;
     char conn_status;         /* of the next ReadyForQuery */
     const char *conn_at_sync; /* SQLSTATE to fail with at the next Sync */
@@ -50,8 +51,12 @@ struct fake {
     bool fake_deaf;            /* cancels come to nothing */
     int fake_stale;            /* so many queries "stale" fail with 0A000 before they work */
     uint32_t fake_column_oid;  /* of the only column: text */
+    const char *fake_reach;    /* the first statement may change its session, through this; NULL: it may not */
+    const char *fake_no_reach; /* SQLSTATE for that question */
+    const char *fake_no_reset; /* SQLSTATE for the simple query that resets a session; "": says nothing any more */
     /* What it saw. */
-    unsigned fake_syncs, fake_executes, fake_parses, fake_cancels, fake_deallocates, fake_terminates;
+    unsigned fake_syncs, fake_executes, fake_parses, fake_cancels, fake_deallocates, fake_terminates, fake_reaches,
+        fake_resets;
     uint32_t fake_cancel_pid, fake_cancel_key;
     char fake_log[4096]; /* values executed, with a space behind each */
 };
@@ -60,6 +65,8 @@ static void fake_accept(evutil_socket_t fd, short what, void *arg);
 static void fake_read(evutil_socket_t fd, short what, void *arg);
 static void fake_consume(struct fake_conn *c);
 static void fake_message(struct fake_conn *c, char type, const unsigned char *body, size_t len);
+static void fake_catalogue(struct fake_conn *c, char type);
+static void fake_reset(struct fake_conn *c);
 static void fake_execute(struct fake_conn *c);
 static void fake_flush(struct fake_conn *c);
 static void fake_put(struct fake_conn *c, char type, const void *body, size_t len);
@@ -328,6 +335,70 @@ static void fake_consume(struct fake_conn *c)
     }
 }
 
+static void fake_catalogue(struct fake_conn *c, char type)
+{
+    static const unsigned char columns[] = {0,   2,   'n', 0,   0,   0,   0,   0,   0,   0,   0,   0,   0, 25,
+                                            255, 255, 255, 255, 255, 255, 0,   0,   't', 0,   0,   0,   0, 0,
+                                            0,   0,   0,   0,   0,   25,  255, 255, 255, 255, 255, 255, 0, 0};
+    struct fake *f = c->conn_fake;
+
+    switch (type) {
+    case 'P':
+        if (c->conn_asked == 'r') {
+            f->fake_reaches++;
+            if (f->fake_no_reach != NULL) {
+                fake_put_error(c, "ERROR", f->fake_no_reach, "aclcheck_error");
+                c->conn_skipping = true;
+                return;
+            }
+        }
+        fake_put(c, '1', NULL, 0);
+        return;
+    case 'B':
+        fake_put(c, '2', NULL, 0);
+        return;
+    case 'D':
+        fake_put(c, 'T', columns, sizeof columns);
+        return;
+    case 'E':
+        if (c->conn_asked == 'r' && f->fake_reach != NULL) {
+            unsigned char row[64] = {0, 2, 0, 0, 0, 1, '1', 0, 0, 0};
+            size_t n = strlen(f->fake_reach);
+
+            row[10] = (unsigned char)n;
+            memcpy(row + 11, f->fake_reach, n);
+            fake_put(c, 'D', row, 11 + n);
+        }
+        fake_put(c, 'C', "SELECT 1", 9);
+        return;
+    default:
+        return;
+    }
+}
+
+/* What PostgreSQL says to "RESET ALL; ...; SELECT pg_advisory_unlock_all(); ...". */
+static void fake_reset(struct fake_conn *c)
+{
+    struct fake *f = c->conn_fake;
+
+    f->fake_resets++;
+    if (f->fake_no_reset != NULL && f->fake_no_reset[0] == '\0')
+        return;
+    if (f->fake_no_reset != NULL) {
+        fake_put_error(c, "ERROR", f->fake_no_reset, "ProcessInterrupts");
+    } else {
+        fake_put(c, 'C', "RESET", 6);
+        fake_put(c, 'T', "\0\1u\0\0\0\0\0\0\0\0\0\x08\xe6\0\4\xff\xff\xff\xff\0\0", 22);
+        fake_put_row(c, "", 0);
+        fake_put(c, 'C', "SELECT 1", 9);
+        fake_put(c, 'S', "DateStyle\0ISO, MDY", 19);
+        fake_put(c, 'N', "SNOTICE\0VNOTICE\0C00000\0Mhello\0", 31);
+        fake_put(c, 'C', "DISCARD TEMP", 13);
+    }
+    fake_put(c, 'Z', "I", 1);
+    fake_flush(c);
+}
+
 static void fake_message(struct fake_conn *c, char type, const unsigned char *body, size_t len)
 {
     struct fake *f = c->conn_fake;
@@ -339,6 +410,7 @@ static void fake_message(struct fake_conn *c, char type, const unsigned char *bo
     }
     if (type == 'S') {
         f->fake_syncs++;
+        c->conn_asked = '\0';
         if (c->conn_at_sync != NULL)
             fake_put_error(c, "ERROR", c->conn_at_sync, "CommitTransaction");
         c->conn_at_sync = NULL;
@@ -348,8 +420,20 @@ static void fake_message(struct fake_conn *c, char type, const unsigned char *bo
         fake_flush(c);
         return;
     }
+    if (type == 'Q') {
+        fake_reset(c);
+        return;
+    }
     if (c->conn_skipping)
         return;
+    if (type == 'P')
+        c->conn_asked = strstr((const char *)body + 1, "pg_catalog.set_config(name") != NULL ? 's'
+                        : strstr((const char *)body + 1, "WITH RECURSIVE given") != NULL     ? 'r'
+                                                                                             : '\0';
+    if (c->conn_asked != '\0') {
+        fake_catalogue(c, type);
+        return;
+    }
     switch (type) {
     case 'P':
         f->fake_parses++;
@@ -414,7 +498,7 @@ static void fake_message(struct fake_conn *c, char type, const unsigned char *bo
  * err:SQLSTATE fails; fatal, close: end the connection while running; hang: runs until cancelled; row-hang: the same
  * after a row; bad-length,
  * bad-type: hostile messages; big:N: a row of N octets; rows:N: N rows; commit:SQLSTATE: the commit fails; begin:
- * leaves a transaction open; anything else: one row, the value itself. */
+ * leaves a transaction open; set: a setting that is reported; anything else: one row, the value itself. */
 static void fake_execute(struct fake_conn *c)
 {
     struct fake *f = c->conn_fake;
@@ -462,6 +546,8 @@ static void fake_execute(struct fake_conn *c)
     } else {
         if (strncmp(v, "commit:", 7) == 0)
             c->conn_at_sync = strcmp(v + 7, "40001") == 0 ? "40001" : "23505";
+        if (strcmp(v, "set") == 0)
+            fake_put(c, 'S', "DateStyle\0German, DMY", 22);
         if (strcmp(v, "begin") == 0)
             c->conn_status = 'T';
         fake_put(c, 'N', "SNOTICE\0VNOTICE\0C00000\0Mhello\0", 31);

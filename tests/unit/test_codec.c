@@ -83,6 +83,17 @@ static int parse_error(const char *body, size_t len, struct codec_error *e)
 
 #define PARSE(body, e) parse_error((body), sizeof(body) - 1, (e))
 
+static void a_reset_has_the_right_length(void **state)
+{
+    const unsigned char *p = (const unsigned char *)CODEC_RESET;
+
+    (void)state;
+    assert_int_equal(p[0], 'Q');
+    assert_int_equal(codec_be32(p + 1), CODEC_RESET_LEN - 1);
+    assert_string_equal((const char *)p + 5, CODEC_RESET_SQL);
+    assert_int_equal(5 + strlen(CODEC_RESET_SQL) + 1, CODEC_RESET_LEN);
+}
+
 static void an_error_gives_its_fields(void **state)
 {
     struct codec_error e;
@@ -183,6 +194,7 @@ int main(void)
         cmocka_unit_test(what_made_sense_once_and_does_not_now),
         cmocka_unit_test(a_cancel_request),
         cmocka_unit_test(execute_and_sync_have_the_right_lengths),
+        cmocka_unit_test(a_reset_has_the_right_length),
         cmocka_unit_test(an_error_gives_its_fields),
         cmocka_unit_test(an_error_that_does_not_hold_together_is_refused),
         cmocka_unit_test(a_stale_plan_is_told_from_other_0A000),

@@ -146,6 +146,7 @@ static void defaults_hold_where_the_file_says_nothing(void **state)
     assert_int_equal(c->conf_pools[0].pool_reconnect_max_ms, 2000);
     assert_int_equal(c->conf_pools[0].pool_abandon_ms, 1000);
     assert_int_equal(c->conf_pools[0].pool_plan, PLAN_AUTO);
+    assert_int_equal(c->conf_pools[0].pool_reset, RESET_AUTO);
     assert_false(c->conf_pools[0].pool_read_only);
     assert_false(c->conf_pools[0].pool_pooler);
     assert_int_equal(c->conf_pools[0].pool_shed_status, 503);
@@ -176,8 +177,9 @@ static void every_value_arrives(void **state)
         "  { name = \"w\"; conninfo = \"dbname=a\"; connections = 3; max_inflight = 2; sync_batch = 3; batch_us = 4;\n"
         "    queue = 0; queue_timeout_ms = 6; statement_timeout_ms = 7; reconnect_max_ms = 8; abandon_ms = 9;\n"
         "    plan = \"custom\"; pooler = false; },\n"
-        "  { name = \"r\"; conninfo = \"\"; read_only = true; shed_status = 500; plan = \"generic\"; },\n"
-        "  { name = \"r2\"; conninfo = \"\"; read_only = true; pooler = true; } );\n"
+        "  { name = \"r\"; conninfo = \"\"; read_only = true; shed_status = 500; plan = \"generic\"; reset = "
+        "\"always\"; },\n"
+        "  { name = \"r2\"; conninfo = \"\"; read_only = true; pooler = true; reset = \"never\"; } );\n"
         "routes = ( { method = \"PUT\"; path = \"/a/{x}/{y.z}\"; sql = \"SELECT $1, $2, $3, $4, $5, $6, $7\";\n"
         "             params = ( \"path.y.z\", \"query.q=a=b\", \"header.X-Y\", \"cookie.c=\", \"body.a.b\",\n"
         "                        \"conn.ip\", \"path.x\" );\n"
@@ -230,6 +232,8 @@ static void every_value_arrives(void **state)
     assert_true(c->conf_pools[1].pool_read_only);
     assert_int_equal(c->conf_pools[1].pool_shed_status, 500);
     assert_int_equal(c->conf_pools[1].pool_plan, PLAN_GENERIC);
+    assert_int_equal(c->conf_pools[1].pool_reset, RESET_ALWAYS);
+    assert_int_equal(c->conf_pools[2].pool_reset, RESET_NEVER);
     assert_true(c->conf_pools[2].pool_pooler);
 
     assert_int_equal(r[0].route_method, METHOD_PUT);
@@ -406,6 +410,8 @@ static void missing_settings_are_reported_at_their_group(void **state)
         {"pools = ( { name = \"r\"; conninfo = \"\"; read_only = true; pooler = true; } );\n"
          "routes = ( { method = \"GET\"; path = \"/\"; sql = \" call sneak()\"; } );",
          {"2: sql is a CALL or DO"}},
+        {TEXT "pools = ( { name = \"p\"; conninfo = \"\"; pooler = true;\nreset = \"always\"; } );",
+         {"3: reset is \"always\" with pooler|server_reset_query"}},
         {"pools = ();\nroutes = ( { method = \"GET\"; path = \"/\"; sql = \"SELECT 1\"; } );", {"2: there is no pool"}},
     };
 

@@ -4,7 +4,9 @@
 
 #include <stdio.h>
 
-static int answer_preface(struct pg_conn *c, const struct codec_message *m);
+static int answer_preface(struct pg_conn *c, const struct codec_message *m) __attribute__((noinline));
+static bool answer_reset_next(const struct pg_conn *c, uint32_t batch);
+static int answer_reset(struct pg_conn *c, const struct codec_message *m);
 static int answer_described(struct pg_conn *c, const struct codec_message *m);
 static int answer_row(struct pg_conn *c, const struct codec_message *m);
 static bool answer_stale_again(const struct pg_conn *c, struct pg_query *q);
@@ -22,7 +24,8 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
 {
     const struct pg_query *q;
 
-    if (__builtin_expect(!c->conn_prefaced, 0) && m->message_type != 'E' && m->message_type != 'Z')
+    if (__builtin_expect(!c->conn_prefaced, 0) &&
+        ((m->message_type != 'E' && m->message_type != 'Z') || !c->conn_pool->pool_pooler))
         return answer_preface(c, m);
     switch (m->message_type) {
     case '2': /* BindComplete */
@@ -41,7 +44,7 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
     case 'E': /* ErrorResponse */
         return answer_error(c, m);
     case 'S': /* ParameterStatus: a statement, or the operator, has changed a setting of the session */
-        if (!c->conn_pool->pool_pooler)
+        if (!c->conn_pool->pool_pooler && !answer_reset_next(c, c->conn_sync_done + 1))
             conn_replace(c);
         return 0;
     case 'N': /* NoticeResponse */
@@ -57,9 +60,11 @@ int answer_message(struct pg_conn *c, const struct codec_message *m)
     }
 }
 
-/* Behind a pooler, what comes before the query's own answer: the settings of its transaction. */
+/* What comes before the query's own answer: behind a pooler that of the settings of its transaction, else a reset's. */
 static int answer_preface(struct pg_conn *c, const struct codec_message *m)
 {
+    if (!c->conn_pool->pool_pooler)
+        return answer_reset(c, m);
     if (c->conn_inflight_n == 0 && m->message_type != 'N' && m->message_type != 'S' && m->message_type != 'A')
         return answer_unexpected(c, m);
     switch (m->message_type) {
@@ -76,6 +81,53 @@ static int answer_preface(struct pg_conn *c, const struct codec_message *m)
     default:
         return answer_unexpected(c, m);
     }
+}
+
+static bool answer_reset_next(const struct pg_conn *c, uint32_t batch)
+{
+    return c->conn_resets > 0 && c->conn_reset_at == batch;
+}
+
+/* What the commands of CODEC_RESET say.  Settings that are reported are as they were, or as a new session has them. */
+static int answer_reset(struct pg_conn *c, const struct codec_message *m)
+{
+    const struct pg_query *q;
+    struct codec_error e;
+    char why[256];
+
+    switch (m->message_type) {
+    case 'C':
+    case 'T':
+    case 'D':
+    case 'S':
+    case 'N':
+    case 'A':
+        return 0;
+    case 'Z':
+        if (m->message_body == NULL || m->message_len != 1 || m->message_body[0] != 'I')
+            break;
+        c->conn_sync_done++;
+        c->conn_prefaced = true;
+        c->conn_resets--;
+        TAILQ_FOREACH(q, &c->conn_inflight, query_link)
+        if (q->query_reset) {
+            c->conn_reset_at = q->query_batch + 1;
+            break;
+        }
+        return 0;
+    case 'E':
+        if (m->message_body == NULL || codec_error(m, &e) != 0)
+            break;
+        snprintf(why, sizeof why, "its session could not be reset: %s: %s", e.error_public.error_sqlstate,
+                 e.error_public.error_message != NULL ? e.error_public.error_message : "no message");
+        conn_lose(c, codec_error_fatal(&e) ? LOSS_FATAL : LOSS_SUDDEN, why);
+        return -1;
+    default:
+        break;
+    }
+    snprintf(why, sizeof why, "its session could not be reset: unexpected message, type 0x%02x", m->message_type);
+    conn_lose(c, LOSS_SUDDEN, why);
+    return -1;
 }
 
 void answer_round(struct pg_conn *c, uint64_t now)
@@ -275,6 +327,8 @@ static int answer_ready(struct pg_conn *c, const struct codec_message *m)
     c->conn_sync_done++;
     c->conn_skipping = false;
     c->conn_prefaced = !c->conn_pool->pool_pooler;
+    if (__builtin_expect(c->conn_resets > 0, 0))
+        c->conn_prefaced = !answer_reset_next(c, c->conn_sync_done);
     if (m->message_body[0] != 'I') {
         conn_lose(c, LOSS_SUDDEN, "a statement left a transaction open");
         return -1;

@@ -3,6 +3,8 @@
 
 #define COST_MIN_NS 1000u /* a query costs something */
 
+static void batch_reset(struct pg_conn *c, const struct pg_query *q) __attribute__((noinline));
+static bool batch_waits(const struct pg_conn *c);
 static bool batch_has_room(const struct pg_conn *c);
 static struct pg_conn *batch_open(struct pg_pool *p, bool patient, uint64_t now);
 
@@ -20,13 +22,16 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
     struct pg_pool *p = c->conn_pool;
     struct pg_statement *s = q->query_statement;
     struct out *o = &c->conn_out;
-    bool single = p->pool_single || alone;
+    bool reset = s->statement_resets, single = p->pool_single || alone || reset;
     unsigned char *head;
     struct out_mark mark;
     size_t len;
 
-    if (alone)
+    if (alone || reset) {
         batch_sync(c);
+        if (c->conn_batch_n > 0)
+            return PG_SHED_BUFFERS;
+    }
     head = out_reserve(o, sizeof s->statement_bind);
     if (__builtin_expect(head == NULL, 0)) {
         o->out_error = OUT_OK;
@@ -53,6 +58,8 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
         else
             out_write(o, CODEC_EXECUTE_SYNC, single ? CODEC_EXECUTE_LEN + CODEC_SYNC_LEN : CODEC_EXECUTE_LEN);
     }
+    if (__builtin_expect(reset, 0))
+        out_write(o, CODEC_RESET, CODEC_RESET_LEN);
     if (__builtin_expect(o->out_error != OUT_OK, 0)) {
         out_rewind(o, mark);
         o->out_error = OUT_OK;
@@ -63,6 +70,7 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
     q->query_conn = c;
     q->query_batch = c->conn_sync_sent;
     q->query_version = s->statement_version;
+    q->query_reset = reset;
     q->query_at_ns = now;
     q->query_out_at = c->conn_written + mark.mark_bytes;
     q->query_cost_ns = s->statement_avg_ns > COST_MIN_NS ? s->statement_avg_ns : COST_MIN_NS;
@@ -73,6 +81,8 @@ enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, 
     if (single) {
         c->conn_sync_sent++;
         stat_pool_add(p->pool_index, STAT_pool_syncs, 1);
+        if (__builtin_expect(reset, 0))
+            batch_reset(c, q);
     } else {
         c->conn_batch_n++;
     }
@@ -99,6 +109,35 @@ void batch_sync(struct pg_conn *c)
     stat_pool_add(c->conn_pool->pool_index, STAT_pool_syncs, 1);
 }
 
+/* Behind the query's own batch comes one that resets the session. */
+static void batch_reset(struct pg_conn *c, const struct pg_query *q)
+{
+    if (c->conn_resets++ == 0)
+        c->conn_reset_at = q->query_batch + 1;
+    c->conn_sync_sent++;
+    stat_pool_add(c->conn_pool->pool_index, STAT_pool_resets, 1);
+}
+
+unsigned batch_held(const struct pg_pool *p)
+{
+    const struct pg_conn *c;
+    unsigned n = 0;
+
+    if (p->pool_read_only)
+        return 0;
+    TAILQ_FOREACH(c, &p->pool_conns[CONN_READY], conn_link)
+    if (batch_waits(c) && c->conn_inflight_n < p->pool_max_inflight)
+        n += p->pool_max_inflight - c->conn_inflight_n;
+    return n;
+}
+
+/* Whether its session is to be reset before it takes more.  What reads is asked again elsewhere should the reset fail;
+ * what writes must not have been there. */
+static bool batch_waits(const struct pg_conn *c)
+{
+    return c->conn_resets > 0 && !c->conn_pool->pool_read_only;
+}
+
 static bool batch_has_room(const struct pg_conn *c)
 {
     const struct pg_pool *p = c->conn_pool;
@@ -123,6 +162,8 @@ static struct pg_conn *batch_open(struct pg_pool *p, bool patient, uint64_t now)
         if (__builtin_expect(c->conn_abandoned_n > 0, 0) && forsaken_yields(c))
             continue;
         if (!p->pool_read_only) { /* one that waits for a lock would hold up those behind it */
+            if (batch_waits(c))
+                continue;
             if (best == NULL || c->conn_inflight_n < best->conn_inflight_n)
                 best = c;
             if (c->conn_inflight_n == 0)

@@ -53,6 +53,15 @@ struct codec_message {
 #define CODEC_DESCRIBE_LEN 7u
 #define CODEC_EXECUTE_SYNC CODEC_EXECUTE "S\0\0\0\x04"
 
+/* A simple Query that makes a session what it was when it began: DISCARD ALL without its loss of prepared statements,
+ * in a transaction of its own.  Settings come first, lest one of them end the rest; RESET ROLE behind SESSION
+ * AUTHORIZATION, which some versions take for SET ROLE NONE. */
+#define CODEC_RESET_SQL                                                            \
+    "RESET ALL;SET SESSION AUTHORIZATION DEFAULT;RESET ROLE;CLOSE ALL;UNLISTEN *;" \
+    "SELECT pg_catalog.pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP"
+#define CODEC_RESET "Q\0\0\0\x9a" CODEC_RESET_SQL "\0"
+#define CODEC_RESET_LEN 155u
+
 /* Bind of statement `name` to the unnamed portal, up to the parameter values; its length word (at octet 1) is 0.
  * Returns how many octets were written: 10 + strlen(name) <= size. */
 unsigned codec_bind_prefix(unsigned char *to, size_t size, const char *name);

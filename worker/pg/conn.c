@@ -183,9 +183,9 @@ void conn_settle(struct pg_conn *c)
     if (c->conn_state != CONN_DRAINING)
         return;
     wire_stop(c);
-    if (c->conn_after == AFTER_PREPARE) {
+    if (c->conn_after <= AFTER_PREPARE) {
         conn_move(c, CONN_LINKING);
-        if (link_prepare_again(&c->conn_pq) != 0) {
+        if ((c->conn_after == AFTER_REACH ? link_reach_again(&c->conn_pq) : link_prepare_again(&c->conn_pq)) != 0) {
             link_close(&c->conn_pq);
             conn_failed(c, c->conn_pq.link_why);
         }
@@ -233,13 +233,13 @@ void conn_tick(struct pg_conn *c, uint64_t now)
         return;
     }
     q = TAILQ_FIRST(&c->conn_inflight);
-    if (q == NULL)
+    if (q == NULL && c->conn_resets == 0)
         return;
     /* A batch is answered as a whole, so its queries' time-outs add up.  A pooler may make us wait for its own. */
     patience = (uint64_t)conf->pool_statement_timeout_ms * 1000000 * (p->pool_single ? 1 : c->conn_inflight_n) +
                (p->pool_pooler ? SILENCE_POOLER_NS : SILENCE_NS);
-    if (conf->pool_statement_timeout_ms > 0 && !c->conn_again && c->conn_busy_since != 0 && now > c->conn_heard &&
-        now - c->conn_heard > patience) {
+    if (conf->pool_statement_timeout_ms > 0 && !c->conn_again && (c->conn_busy_since != 0 || q == NULL) &&
+        now > c->conn_heard && now - c->conn_heard > patience) {
         conn_lose(c, LOSS_SUDDEN, "no answer, though statement_timeout has passed");
         return;
     }
@@ -253,7 +253,7 @@ unsigned conn_returning(const struct pg_pool *p)
     unsigned n = 0;
 
     TAILQ_FOREACH(c, &p->pool_conns[CONN_DRAINING], conn_link)
-    n += c->conn_after == AFTER_PREPARE || (c->conn_after == AFTER_REPLACE && c->conn_changed);
+    n += c->conn_after <= AFTER_PREPARE || (c->conn_after == AFTER_REPLACE && c->conn_changed);
     TAILQ_FOREACH(c, &p->pool_conns[CONN_DOWN], conn_link)
     n += c->conn_replacing;
     TAILQ_FOREACH(c, &p->pool_conns[CONN_LINKING], conn_link)
@@ -296,13 +296,19 @@ static void conn_linked(void *arg, const char *why)
         stat_pool_add(p->pool_index, STAT_pool_connects, 1);
         c->conn_up_since = now;
         c->conn_cancel_at = 0;
+        p->pool_reached_at = 0;
     }
     c->conn_up = c->conn_tried = true;
     c->conn_replacing = false;
     p->pool_versions = 0;
     for (unsigned i = 0; i < p->pool_statements_n; i++)
         p->pool_versions += p->pool_statements[i]->statement_version;
-    c->conn_versions = p->pool_versions;
+    if (c->conn_pq.link_prepared)
+        c->conn_versions = p->pool_versions;
+    if (c->conn_pq.link_reached)
+        p->pool_reached_at = now;
+    else if (c->conn_pq.link_news)
+        p->pool_reached_at = 0;
     if (p->pool_trouble[0] != '\0')
         p->pool_config.config_log(LOG_LEVEL_INFO, "pool %s: connected again", p->pool_config.config_pool->pool_name);
     p->pool_trouble[0] = p->pool_logged[0] = '\0';
@@ -371,7 +377,7 @@ static void conn_down(struct pg_conn *c, uint64_t now)
     cancel_stop(&c->conn_cancel);
     wire_stop(c);
     link_close(&c->conn_pq);
-    c->conn_sync_sent = c->conn_sync_done = c->conn_batch_n = 0;
+    c->conn_sync_sent = c->conn_sync_done = c->conn_batch_n = c->conn_resets = 0;
     c->conn_skipping = c->conn_up = c->conn_changed = false;
     c->conn_written = 0;
     p->pool_round_n = 0;

@@ -28,6 +28,7 @@ enum conn_state {
 };
 
 enum conn_after {                /* what becomes of a draining connection */
+                  AFTER_REACH,   /* what its statements can reach is asked again */
                   AFTER_PREPARE, /* its statements are stale: prepare them again */
                   AFTER_REPLACE, /* close, connect anew */
                   AFTER_STOP     /* close */
@@ -61,10 +62,12 @@ struct pg_conn {
     uint32_t conn_sync_done;   /* ReadyForQuery seen; so also the number of the batch that is being answered */
     unsigned conn_batch_n;     /* queries appended and not followed by a Sync yet */
     uint64_t conn_batch_limit; /* the batch is full when conn_cost_ns reaches this */
+    unsigned conn_resets;      /* batches in flight that reset the session; each has the number of a Sync, too */
+    uint32_t conn_reset_at;    /* the number of the first of them */
 
     /* The query at the head. */
     uint8_t conn_verdict; /* enum pg_outcome that it will have, if PostgreSQL has no other */
-    bool conn_prefaced;   /* what comes before it behind a pooler has come; always so without one */
+    bool conn_prefaced;   /* what comes before it has come: behind a pooler its settings, else a reset's answer */
     bool conn_bound;      /* BindComplete has come: it has begun to run */
     bool conn_complete;   /* CommandComplete has come; committed only at ReadyForQuery */
     bool conn_outdated;   /* its rows are not of the statement's present description */
@@ -155,6 +158,7 @@ struct pg_pool {
     bool pool_doubted;       /* a statement is */
     uint32_t pool_versions;  /* of its statements, added up: grows with each description that is not the one before */
     uint64_t pool_mended_at;
+    uint64_t pool_reached_at; /* when a connection last asked what statements can reach; 0: not since there was news */
 };
 #define PG_POOL_MAGIC 0x90019001u
 
@@ -231,6 +235,8 @@ struct pg_conn *batch_pick(struct pg_pool *p, bool patient, uint64_t now) MUSTCH
 enum pg_outcome batch_append(struct pg_conn *c, struct pg_query *q, bool alone, uint64_t now) MUSTCHECK;
 /* Ends the batch that is being built, if there is one. */
 void batch_sync(struct pg_conn *c);
+/* Free slots that wait for the reset of their connection's session. */
+unsigned batch_held(const struct pg_pool *p) MUSTCHECK;
 
 /* queue.c: queries that wait. */
 int queue_init(struct pg_pool *p) MUSTCHECK;

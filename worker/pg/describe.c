@@ -29,6 +29,13 @@ unsigned describe_foreign(const struct describe_entry *entries, unsigned n, FILE
     return found;
 }
 
+bool describe_news(const struct pg_statement *s, const struct describe_entry *e, const struct pg_types *types)
+{
+    CHECK_OBJ(s, PG_STATEMENT_MAGIC);
+    return e->entry_result != NULL &&
+           (s->statement_state != STATEMENT_READY || !describe_same(s, e->entry_result, types));
+}
+
 bool describe_apply(struct pg_statement *s, const struct describe_entry *e, const struct pg_types *types)
 {
     const char *why;

@@ -15,6 +15,9 @@ struct describe_entry {      /* one statement's result on one connection */
 /* Appends the OIDs of types that are not built in, which may have changed since, to `list`, the text form of an oid[]
  * in an open memory stream, without braces; returns how many. */
 unsigned describe_foreign(const struct describe_entry *entries, unsigned n, FILE *list);
+/* Whether that would make a statement ready that is not, or change the description of one that is. */
+bool describe_news(const struct pg_statement *s, const struct describe_entry *e,
+                   const struct pg_types *types) MUSTCHECK;
 /* Takes one statement's description over: arrays are replaced and statement_described is called when it is new or
  * differs, and again for a broken one.  Returns true when the statement has become broken or its reason has changed
  * (statement_why): to be logged. */

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "worker/mem/alloc.h"
+#include "worker/pg/reach.h"
 
-#define LINK_STEP_SECONDS 5     /* for one step of connecting, unless connect_timeout says otherwise */
-#define LINK_PREPARE_SECONDS 10 /* without a word from the server while preparing; on top of statement_timeout */
+#define LINK_STEP_SECONDS 5        /* for one step of connecting, unless connect_timeout says otherwise */
+#define LINK_CATALOGUE_SECONDS "5" /* for the catalogue's answer */
+#define LINK_PREPARE_SECONDS 10    /* without a word from the server while preparing; on top of statement_timeout */
 
 static void link_resolved(void *arg, const struct resolve_answer *answer);
 static int link_begin(struct link *l, const char *host, const char *hostaddr, const char *port);
@@ -17,12 +19,17 @@ static void link_wait(struct link *l, short what, unsigned seconds);
 static void link_connecting(struct link *l);
 static int link_send_statements(struct link *l);
 static int link_send_learn(struct link *l);
+static int link_send_reach(struct link *l);
+static int link_send_catalogue(struct link *l, const char *what, const char *sql, Oid type, const char *value);
 static void link_talk(struct link *l);
 static int link_result(struct link *l, PGresult **rp);
 static int link_result_prepare(struct link *l, PGresult **rp);
 static int link_result_learn(struct link *l, PGresult *r);
+static int link_result_reach(struct link *l, PGresult **rp);
 static int link_described(struct link *l);
+static int link_learnt(struct link *l);
 static int link_finish(struct link *l);
+static void link_judge_resets(struct link *l);
 static bool link_refusal(const char *sqlstate);
 static int link_say(struct link *l, const char *what, const char *message);
 static void link_notice(void *arg, const PGresult *r);
@@ -72,6 +79,25 @@ int link_prepare_again(struct link *l)
         l->link_lead = !l->link_pool->pool_pooler;
         rc = link_send_statements(l);
     }
+    if (rc != 0)
+        link_clear(l);
+    else
+        link_wait(l, EV_READ | EV_WRITE, LINK_PREPARE_SECONDS);
+    alloc_leave(old);
+    return rc;
+}
+
+int link_reach_again(struct link *l)
+{
+    enum alloc_scope old = alloc_enter(ALLOC_CONNECT);
+    int rc = -1;
+
+    AN(l->link_state == LINK_IDLE && l->link_pg != NULL && l->link_pool->pool_reset == RESET_AUTO);
+    l->link_prepared = l->link_news = false;
+    if (PQsetnonblocking(l->link_pg, 1) == 0 && PQenterPipelineMode(l->link_pg) == 1)
+        rc = link_send_reach(l);
+    else
+        rc = link_say(l, "reach: ", PQerrorMessage(l->link_pg));
     if (rc != 0)
         link_clear(l);
     else
@@ -194,6 +220,8 @@ static int link_send_statements(struct link *l)
 
     l->link_state = LINK_PREPARING;
     l->link_at = l->link_step = 0;
+    l->link_prepared = true;
+    l->link_reached = l->link_news = false;
     ok = PQsetnonblocking(pg, 1) == 0 && PQenterPipelineMode(pg) == 1;
     if (l->link_lead)
         ok = ok && PQsendQueryParams(pg, "DISCARD ALL", 0, NULL, NULL, NULL, NULL, 0) == 1 && PQpipelineSync(pg) == 1;
@@ -212,8 +240,6 @@ static int link_send_statements(struct link *l)
 
 static int link_send_learn(struct link *l)
 {
-    static const Oid oid_array[] = {1028};
-    const char *values[1];
     char *list = NULL;
     size_t list_n = 0;
     FILE *f = open_memstream(&list, &list_n);
@@ -227,21 +253,40 @@ static int link_send_learn(struct link *l)
         (void)fclose(f);
     }
     if (foreign > 0) {
-        values[0] = list;
         l->link_state = LINK_LEARNING;
-        l->link_step = 0;
-        /* Compiling a query over the catalogue takes a thousand times longer than running it.  Both are one
-         * transaction, which ends with the Sync, and the setting with it. */
-        if (PQsendQueryParams(l->link_pg,
-                              "SELECT pg_catalog.set_config(name, 'off', true) FROM pg_catalog.pg_settings "
-                              "WHERE name = 'jit'",
-                              0, NULL, NULL, NULL, NULL, 0) != 1 ||
-            PQsendQueryParams(l->link_pg, PG_TYPES_QUERY, 1, oid_array, values, NULL, NULL, 0) != 1 ||
-            PQpipelineSync(l->link_pg) != 1)
-            rc = link_say(l, "types: ", PQerrorMessage(l->link_pg));
+        rc = link_send_catalogue(l, "types: ", PG_TYPES_QUERY, 1028, list); /* oid[] */
     }
     free(list);
     return rc;
+}
+
+static int link_send_reach(struct link *l)
+{
+    char *list = reach_statements(l->link_statements, l->link_statements_n);
+    int rc;
+
+    if (list == NULL)
+        return link_say(l, "reach: ", "out of memory");
+    l->link_state = LINK_REACHING;
+    l->link_reached = true;
+    rc = link_send_catalogue(l, "reach: ", PG_REACH_QUERY, 1009, list); /* text[] */
+    free(list);
+    return rc;
+}
+
+/* Compiling a query over the catalogue takes a thousand times longer than running it; and how long a route's statement
+ * may take says nothing about it.  All is one transaction, which ends with the Sync, and the settings with it. */
+static int link_send_catalogue(struct link *l, const char *what, const char *sql, Oid type, const char *value)
+{
+    static const char settings[] =
+        "SELECT pg_catalog.set_config(name, CASE name WHEN 'jit' THEN 'off' ELSE '" LINK_CATALOGUE_SECONDS
+        "s' END, true) FROM pg_catalog.pg_settings WHERE name IN ('jit', 'statement_timeout')";
+
+    l->link_step = 0;
+    if (PQsendQueryParams(l->link_pg, settings, 0, NULL, NULL, NULL, NULL, 0) == 1 &&
+        PQsendQueryParams(l->link_pg, sql, 1, &type, &value, NULL, NULL, 0) == 1 && PQpipelineSync(l->link_pg) == 1)
+        return 0;
+    return link_say(l, what, PQerrorMessage(l->link_pg));
 }
 
 static void link_talk(struct link *l)
@@ -281,7 +326,14 @@ static void link_talk(struct link *l)
 
 static int link_result(struct link *l, PGresult **rp)
 {
-    return l->link_state == LINK_LEARNING ? link_result_learn(l, *rp) : link_result_prepare(l, rp);
+    switch (l->link_state) {
+    case LINK_LEARNING:
+        return link_result_learn(l, *rp);
+    case LINK_REACHING:
+        return link_result_reach(l, rp);
+    default:
+        return link_result_prepare(l, rp);
+    }
 }
 
 /* *rp becomes NULL when the result is kept. */
@@ -327,9 +379,9 @@ static int link_result_learn(struct link *l, PGresult *r)
 
     switch (PQresultStatus(r)) {
     case PGRES_PIPELINE_SYNC:
-        return link_finish(l);
+        return link_learnt(l);
     case PGRES_TUPLES_OK:
-        if (l->link_step++ == 0) /* jit is off */
+        if (l->link_step++ == 0) /* the settings */
             return 0;
         AN(n <= sizeof columns / sizeof columns[0]);
         for (int row = 0; row < PQntuples(r); row++) {
@@ -346,12 +398,47 @@ static int link_result_learn(struct link *l, PGresult *r)
     }
 }
 
+/* *rp becomes NULL when the result is kept.  An error of the statement's is no reason not to serve. */
+static int link_result_reach(struct link *l, PGresult **rp)
+{
+    switch (PQresultStatus(*rp)) {
+    case PGRES_PIPELINE_SYNC:
+        return link_finish(l);
+    case PGRES_TUPLES_OK:
+        if (l->link_step++ == 0 || PQnfields(*rp) != 2) /* the settings */
+            return 0;
+        PQclear(l->link_reach);
+        l->link_reach = *rp;
+        *rp = NULL;
+        return 0;
+    case PGRES_FATAL_ERROR:
+        (void)link_say(l, "", PQresultErrorMessage(*rp)); /* link_judge_resets will log it */
+        return 0;
+    case PGRES_PIPELINE_ABORTED:
+        return 0;
+    default:
+        return link_say(l, "reach: ", "unexpected result");
+    }
+}
+
 /* All statements have been described, or refused. */
 static int link_described(struct link *l)
 {
     if (link_send_learn(l) != 0)
         return -1;
-    return l->link_state == LINK_LEARNING ? 0 : link_finish(l);
+    return l->link_state == LINK_LEARNING ? 0 : link_learnt(l);
+}
+
+/* All types are known. */
+static int link_learnt(struct link *l)
+{
+    bool ask = false;
+
+    for (unsigned i = 0; i < l->link_statements_n; i++)
+        ask |= !l->link_statements[i]->statement_reached;
+    if (!ask || l->link_pool->pool_pooler || l->link_pool->pool_reset != RESET_AUTO)
+        return link_finish(l);
+    return link_send_reach(l);
 }
 
 static int link_finish(struct link *l)
@@ -359,9 +446,12 @@ static int link_finish(struct link *l)
     /* Every result has been taken, the last of them the Sync's: libpq has nothing left to say or to read. */
     if (PQexitPipelineMode(l->link_pg) != 1)
         return link_say(l, "prepare: ", PQerrorMessage(l->link_pg));
-    for (unsigned i = 0; i < l->link_statements_n; i++) {
+    link_judge_resets(l);
+    for (unsigned i = 0; i < l->link_statements_n && l->link_prepared; i++) {
         struct pg_statement *s = l->link_statements[i];
 
+        if (s->statement_reached && !l->link_reached && describe_news(s, &l->link_entries[i], l->link_types))
+            s->statement_resets = l->link_news = true;
         if (describe_apply(s, &l->link_entries[i], l->link_types))
             l->link_log(LOG_LEVEL_ERROR, "pool %s: %s is broken: %s (%s)", l->link_pool->pool_name,
                         s->statement_label != NULL ? s->statement_label : s->statement_name, s->statement_why,
@@ -369,6 +459,34 @@ static int link_finish(struct link *l)
     }
     link_clear(l);
     return 0;
+}
+
+/* Behind which statements the session is to be reset from now on. */
+static void link_judge_resets(struct link *l)
+{
+    bool ask = l->link_pool->pool_reset == RESET_AUTO, said = false;
+
+    if (ask && !l->link_reached)
+        return;
+    for (unsigned i = 0; i < l->link_statements_n; i++) {
+        struct pg_statement *s = l->link_statements[i];
+        const char *through = NULL;
+        bool resets = ask ? reach_said(l->link_reach, i + 1, &through) : l->link_pool->pool_reset == RESET_ALWAYS;
+
+        if (resets && !s->statement_resets && ask && l->link_reach != NULL) {
+            l->link_log(LOG_LEVEL_INFO, "pool %s: %s may change its session%s%s: a reset follows each of its queries",
+                        l->link_pool->pool_name, s->statement_label != NULL ? s->statement_label : s->statement_name,
+                        through != NULL ? " through " : "", through != NULL ? through : "");
+        } else if (resets && !s->statement_resets && ask && !said) {
+            l->link_log(
+                LOG_LEVEL_WARN,
+                "pool %s: what its statements can reach is not known: a reset follows each of their queries: %s",
+                l->link_pool->pool_name, l->link_why);
+            said = true;
+        }
+        s->statement_resets = resets;
+        s->statement_reached = ask;
+    }
 }
 
 /* Whether an error is the statement's own fault; others are the server's and the attempt has failed. */
@@ -425,6 +543,8 @@ static void link_clear(struct link *l)
             PQclear(l->link_entries[i].entry_result);
     free(l->link_entries);
     l->link_entries = NULL;
+    PQclear(l->link_reach);
+    l->link_reach = NULL;
     if (l->link_options != NULL)
         PQconninfoFree(l->link_options);
     l->link_options = NULL;

@@ -16,7 +16,8 @@
 #define SPACE_BYTES 32768u
 #define AVG_FIRST_NS 250000u /* until a statement's time is known: a handful to a connection */
 #define WINDOW_NS 500000000u
-#define MEND_AGAIN_NS 1000000000u /* between two attempts at what is in doubt */
+#define MEND_AGAIN_NS 1000000000u            /* between two attempts at what is in doubt */
+#define REACH_AGAIN_NS UINT64_C(60000000000) /* between two looks at what statements can reach */
 #define DOUBT_MAX_NS UINT64_C(60000000000)
 
 static enum pg_outcome pool_submit_late(struct pg_pool *p, struct pg_query *q, uint64_t now);
@@ -24,6 +25,7 @@ static enum pg_outcome pool_refuse(struct pg_pool *p, const struct pg_query *q);
 static void pool_again(int fd, short what, void *arg);
 static bool pool_doubts(struct pg_pool *p, uint64_t now);
 static void pool_mend(struct pg_pool *p, uint64_t now);
+static void pool_reach(struct pg_pool *p, uint64_t now);
 static void pool_parse(const struct pg_pool *p, struct pg_statement *s);
 static void pool_gauges(const struct pg_pool *p);
 
@@ -213,6 +215,8 @@ void pg_pool_tick(struct pg_pool *p, uint64_t now)
     queue_pump(p, now);
     if ((p->pool_broken_hit || (p->pool_doubted && pool_doubts(p, now))) && now - p->pool_mended_at > MEND_AGAIN_NS)
         pool_mend(p, now);
+    if (now > p->pool_reached_at + REACH_AGAIN_NS)
+        pool_reach(p, now);
     if (now - p->pool_window_at >= WINDOW_NS) {
         p->pool_window_at = now;
         for (unsigned i = 0; i < p->pool_statements_n; i++)
@@ -280,7 +284,7 @@ static enum pg_outcome pool_submit_late(struct pg_pool *p, struct pg_query *q, u
         return PG_SHED_DOWN;
     if (forsaken_relieve(p, now) && TAILQ_EMPTY(&p->pool_waiting) && TAILQ_EMPTY(&p->pool_retry))
         c = batch_pick(p, true, now);
-    slots = forsaken_slots(p, now) + conn_returning(p) * p->pool_max_inflight;
+    slots = forsaken_slots(p, now) + conn_returning(p) * p->pool_max_inflight + batch_held(p);
     if (c == NULL && p->pool_waiting_n < queue + slots) {
         queue_wait(p, q, now);
         return PG_DONE;
@@ -347,6 +351,23 @@ static void pool_mend(struct pg_pool *p, uint64_t now)
         s->statement_doubted = false;
     }
     conn_drain(c, AFTER_PREPARE);
+    conn_settle(c);
+}
+
+/* A function may have been replaced by one that changes its session, of which nothing tells: one connection asks again,
+ * unless there is news best when it has nothing to do. */
+static void pool_reach(struct pg_pool *p, uint64_t now)
+{
+    const struct conf_pool *conf = p->pool_config.config_pool;
+    struct pg_conn *c = TAILQ_LAST(&p->pool_conns[CONN_READY], conn_list);
+    bool only = p->pool_conns_n[CONN_READY] == 1, overdue = now > p->pool_reached_at + 2 * REACH_AGAIN_NS;
+
+    if (conf->pool_reset != RESET_AUTO || p->pool_pooler || p->pool_stopping || p->pool_statements_n == 0 || c == NULL)
+        return;
+    if (p->pool_reached_at != 0 && c->conn_inflight_n > 0 && (only || !overdue))
+        return;
+    p->pool_reached_at = now;
+    conn_drain(c, AFTER_REACH);
     conn_settle(c);
 }
 

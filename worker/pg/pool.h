@@ -52,6 +52,8 @@ struct pg_statement {
     uint32_t statement_least_ns[2];
     uint64_t statement_sum_ns, statement_samples;
     bool statement_timed;
+    bool statement_resets;  /* it may change its session, which is reset behind each of its queries (reach.h) */
+    bool statement_reached; /* the catalogue was asked that, once at least */
     bool statement_doubted; /* since then: see pg_statement_doubt */
     uint64_t statement_doubted_ns, statement_doubt_wait_ns;
     /* Called in scope connect when a description is new or has changed; returns NULL, or why the route is broken. */
@@ -121,6 +123,7 @@ struct pg_query {
     bool query_retried, query_started; /* sent a second time; a row has come */
     bool query_looked;                 /* query_long has been called */
     uint8_t query_stale;               /* how often its statement had to be prepared again */
+    bool query_reset;                  /* the batch behind its own is a reset of the session */
     uint32_t query_batch;              /* number of the Sync it is under */
     uint32_t query_version;            /* of the statement when it was bound */
     TAILQ_ENTRY(pg_query) query_link;
