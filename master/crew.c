@@ -25,8 +25,6 @@ static void slot_deadline(struct slot *s, char command, unsigned ms);
 static void slot_kill(struct slot *s);
 static void slot_timer_set(struct slot *s, unsigned ms);
 static void slot_send(struct slot *s, char command);
-static void slot_send_inflight(struct slot *s, unsigned pool);
-static void slot_write(struct slot *s, const void *octets, size_t n);
 static void slot_ended(struct slot *s);
 static void slot_on_command(evutil_socket_t fd, short what, void *arg);
 static void slot_on_timer(evutil_socket_t fd, short what, void *arg);
@@ -43,13 +41,10 @@ struct crew *crew_new(const struct crew_plan *plan)
     c->magic = CREW_MAGIC;
     c->crew_plan = *plan;
     c->crew_slots = calloc(plan->crew_workers, sizeof *c->crew_slots);
-    c->crew_inflight = calloc(plan->crew_conf->conf_pools_n + 1, sizeof *c->crew_inflight);
     if (conf_cache_bytes(plan->crew_conf) > 0)
         c->crew_cache = cache_new(plan->crew_workers, conf_cache_bytes(plan->crew_conf));
-    if (c->crew_slots == NULL || c->crew_inflight == NULL ||
-        (conf_cache_bytes(plan->crew_conf) > 0 && c->crew_cache == NULL)) {
+    if (c->crew_slots == NULL || (conf_cache_bytes(plan->crew_conf) > 0 && c->crew_cache == NULL)) {
         cache_free(&c->crew_cache);
-        free(c->crew_inflight);
         free(c->crew_slots);
         free(c);
         return NULL;
@@ -97,7 +92,6 @@ void crew_free(struct crew **cp)
     if (c->crew_plan.crew_listeners != NULL)
         listeners_close(&c->crew_plan.crew_listeners);
     cache_free(&c->crew_cache);
-    free(c->crew_inflight);
     free(c->crew_slots);
     c->magic = 0;
     free(c);
@@ -133,18 +127,6 @@ void crew_command(struct crew *c, char command)
     CHECK_OBJ(c, CREW_MAGIC);
     for (i = 0; i < c->crew_plan.crew_workers; i++)
         slot_send(&c->crew_slots[i], command);
-}
-
-void crew_set_inflight(struct crew *c, unsigned pool, unsigned max_inflight)
-{
-    unsigned i;
-
-    CHECK_OBJ(c, CREW_MAGIC);
-    AN(pool < c->crew_plan.crew_conf->conf_pools_n && max_inflight > 0 && max_inflight <= WORKER_INFLIGHT_MAX);
-    c->crew_inflight[pool] = max_inflight;
-    segment_set_max_inflight(c->crew_plan.crew_segment, pool, max_inflight);
-    for (i = 0; i < c->crew_plan.crew_workers; i++)
-        slot_send_inflight(&c->crew_slots[i], pool);
 }
 
 bool crew_reap(struct crew *c, pid_t pid, int status)
@@ -250,8 +232,6 @@ static void slot_spawn(struct slot *s, bool again)
                                 .order_cpu = cpus_of(p->crew_cpus, s->slot_number),
                                 .order_generation = p->crew_generation};
 
-    unsigned i;
-
     s->slot_started_ms = crew_now_ms();
     s->slot_pid = spawn_worker(&order, &s->slot_command_fd);
     if (s->slot_pid < 0) {
@@ -264,9 +244,6 @@ static void slot_spawn(struct slot *s, bool again)
         segment_master_add(p->crew_segment, STAT_master_restarts, 1);
     AZ(event_assign(s->slot_command, p->crew_base, s->slot_command_fd, EV_READ | EV_PERSIST, slot_on_command, s));
     AZ(event_add(s->slot_command, NULL));
-    for (i = 0; i < p->crew_conf->conf_pools_n; i++)
-        if (s->slot_crew->crew_inflight[i] > 0)
-            slot_send_inflight(s, i);
 }
 
 static void slot_replace(struct slot *s)
@@ -339,23 +316,9 @@ static void slot_timer_set(struct slot *s, unsigned ms)
 /* A few octets never fill the stream of a worker that reads; one that hangs meets its deadline. */
 static void slot_send(struct slot *s, char command)
 {
-    slot_write(s, &command, 1);
-}
-
-static void slot_send_inflight(struct slot *s, unsigned pool)
-{
-    const struct worker_set set = {pool, s->slot_crew->crew_inflight[pool]};
-    char octets[1 + sizeof set] = {WORKER_SET};
-
-    memcpy(octets + 1, &set, sizeof set);
-    slot_write(s, octets, sizeof octets);
-}
-
-static void slot_write(struct slot *s, const void *octets, size_t n)
-{
-    if (s->slot_command_fd >= 0 && send(s->slot_command_fd, octets, n, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)n)
+    if (s->slot_command_fd >= 0 && send(s->slot_command_fd, &command, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
         log_write(LOG_LEVEL_DEBUG, "worker %u (pid %ld) does not take command '%c': %s", s->slot_number,
-                  (long)s->slot_pid, *(const char *)octets, strerror(errno));
+                  (long)s->slot_pid, command, strerror(errno));
 }
 
 /* The process is gone, whatever comes next. */

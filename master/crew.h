@@ -53,7 +53,6 @@ struct crew {
     struct slot *crew_slots; /* crew_workers */
     bool crew_told_ready, crew_told_over;
     struct cache *crew_cache; /* NULL: no route keeps answers */
-    unsigned *crew_inflight;  /* each pool's max_inflight as it was set while running; 0: the file's */
 };
 
 /* With a response cache where a route wants one.  NULL: out of memory. */
@@ -67,8 +66,6 @@ void crew_drain(struct crew *c);
 void crew_stop(struct crew *c);
 /* Sends one octet to every worker. */
 void crew_command(struct crew *c, char command);
-/* Sets a pool's max_inflight, for workers to come too. */
-void crew_set_inflight(struct crew *c, unsigned pool, unsigned max_inflight);
 /* Was this process, of which waitpid says `status`, one of the crew's? */
 bool crew_reap(struct crew *c, pid_t pid, int status);
 

@@ -314,7 +314,7 @@ static void master_set(struct master *m, struct control_client *client, const ch
         return;
     }
     log_write(LOG_LEVEL_INFO, "control socket: %s", argument);
-    crew_set_inflight(m->master_crew, i, (unsigned)n);
+    segment_set_max_inflight(m->master_segment, i, (unsigned)n);
     control_answer(client, "ok\n");
 }
 

@@ -47,6 +47,7 @@ void segment_mark_stale(struct segment *s);
 /* For the master only. */
 void segment_master_add(struct segment *s, enum stat_master counter, uint64_t n);
 void segment_set_generation(struct segment *s, uint64_t generation);
+/* The workers, those that are started later included, take it at their next tick. */
 void segment_set_max_inflight(struct segment *s, unsigned pool, unsigned max_inflight);
 /* After a reload, with `from` the segment of the generation before: whatever was counted there goes on in `to`, worker
  * by worker (workers that `to` has no slot for go to the others), pools and routes by name, and so do the master's

@@ -14,6 +14,7 @@
 
 #include "conf/log.h"
 #include "shm/stats.h"
+#include "shm/view.h"
 #include "worker/handler/admin.h"
 #include "worker/handler/sql.h"
 #include "worker/http/access.h"
@@ -48,8 +49,6 @@ struct worker {
     struct sheds worker_sheds;
     size_t worker_requests;    /* in progress at the same time: what is there without the pools' slots */
     unsigned *worker_inflight; /* each pool's max_inflight */
-    unsigned char worker_said[1 + sizeof(struct worker_set)]; /* the beginning of a command */
-    unsigned worker_said_n;
 };
 
 static int worker_init(struct worker *w);
@@ -62,7 +61,7 @@ static void worker_announce(struct worker *w);
 static void worker_gauges(struct worker *w);
 static void worker_tell_sheds(struct worker *w, bool end);
 static void worker_elsewhere(struct worker *w);
-static void worker_set(struct worker *w, const struct worker_set *set);
+static void worker_set_inflight(struct worker *w);
 static void worker_said(struct worker *w, char command);
 static void on_tick(evutil_socket_t fd, short what, void *arg);
 static void on_command(evutil_socket_t fd, short what, void *arg);
@@ -373,27 +372,28 @@ static void worker_elsewhere(struct worker *w)
                               segment_free_slots(w->worker_args->args_segment, i, w->worker_args->args_slot));
 }
 
-/* max_inflight of a pool; the requests that it lets in need room. */
-static void worker_set(struct worker *w, const struct worker_set *set)
+/* The master writes the pools' max_inflight into the segment: a worker that has not looked for a while misses nothing.
+ * The requests that they let in need room. */
+static void worker_set_inflight(struct worker *w)
 {
     const struct worker_args *args = w->worker_args;
     const struct conf *conf = w->worker_conf;
     size_t requests = w->worker_requests;
-    unsigned i;
+    unsigned i, n, changed = 0;
 
-    if (set->set_pool >= conf->conf_pools_n || set->set_max_inflight == 0 ||
-        set->set_max_inflight > WORKER_INFLIGHT_MAX) {
-        log_write(LOG_LEVEL_WARN, "the master set max_inflight of pool %u to %u, which cannot be", set->set_pool,
-                  set->set_max_inflight);
-        return;
+    for (i = 0; i < conf->conf_pools_n; i++) {
+        n = view_pool_max_inflight(args->args_segment, i);
+        AN(n > 0 && n <= WORKER_INFLIGHT_MAX);
+        changed += n != w->worker_inflight[i];
+        w->worker_inflight[i] = n;
+        requests += (size_t)conf_pool_share(&conf->conf_pools[i], args->args_slot, args->args_workers) * n;
     }
-    w->worker_inflight[set->set_pool] = set->set_max_inflight;
-    for (i = 0; i < conf->conf_pools_n; i++)
-        requests +=
-            (size_t)conf_pool_share(&conf->conf_pools[i], args->args_slot, args->args_workers) * w->worker_inflight[i];
+    if (changed == 0)
+        return;
     slab_grow(w->worker_public.server_requests, requests);
     (void)alloc_enter(ALLOC_PG);
-    pg_pool_set_max_inflight(w->worker_pools[set->set_pool], set->set_max_inflight);
+    for (i = 0; i < conf->conf_pools_n; i++)
+        pg_pool_set_max_inflight(w->worker_pools[i], w->worker_inflight[i]);
     (void)alloc_enter(ALLOC_OTHER);
 }
 
@@ -413,6 +413,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     for (i = 0; i < w->worker_conf->conf_pools_n; i++)
         pg_pool_tick(w->worker_pools[i], w->worker_public.server_now_ns);
     (void)alloc_enter(ALLOC_OTHER);
+    worker_set_inflight(w);
     worker_elsewhere(w);
     worker_announce(w);
     worker_gauges(w);
@@ -430,9 +431,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 static void on_command(evutil_socket_t fd, short what, void *arg)
 {
     struct worker *w = arg;
-    size_t want = w->worker_said_n == 0 ? 1 : sizeof(w->worker_said) - w->worker_said_n;
-    ssize_t n = read(fd, w->worker_said + w->worker_said_n, want);
-    struct worker_set set;
+    char command;
+    ssize_t n = read(fd, &command, 1);
 
     (void)what;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -443,15 +443,7 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
         worker_drain(w);
         return;
     }
-    w->worker_said_n += (unsigned)n;
-    if (w->worker_said[0] != WORKER_SET) {
-        w->worker_said_n = 0;
-        worker_said(w, (char)w->worker_said[0]);
-    } else if (w->worker_said_n == sizeof(w->worker_said)) {
-        w->worker_said_n = 0;
-        memcpy(&set, w->worker_said + 1, sizeof(set));
-        worker_set(w, &set);
-    }
+    worker_said(w, command);
 }
 
 static void worker_said(struct worker *w, char command)

@@ -17,20 +17,14 @@ struct worker_args {
     uint64_t args_generation;
     const int *args_listen_fds; /* conf_listen_n of them, bound and listening, this slot's own */
     int args_admin_fd;          /* listening; -1: none */
-    int args_command_fd; /* a stream from the master: one octet per command (enum worker_command), behind WORKER_SET its
-                            operands; EOF: the master is gone, drain */
+    int args_command_fd; /* a stream from the master: one octet per command (enum worker_command); EOF: the master
+                            is gone, drain */
 };
 
 enum worker_command {
     WORKER_DRAIN = 'd', /* stop accepting, finish what is begun within drain_ms, exit 0 */
     WORKER_STOP = 's',  /* exit now */
-    WORKER_LOGS = 'l',  /* reopen log files */
-    WORKER_SET = 'm'    /* struct worker_set follows */
-};
-
-/* A pool's max_inflight, 1 .. WORKER_INFLIGHT_MAX. */
-struct worker_set {
-    uint32_t set_pool, set_max_inflight;
+    WORKER_LOGS = 'l'   /* reopen log files */
 };
 #define WORKER_INFLIGHT_MAX 1024u /* what the file allows (conf/options.def) */
 

@@ -239,6 +239,22 @@ def test_set_max_inflight(server):
             client.close()
 
 
+def test_set_max_inflight_while_a_worker_hangs(server):
+    """However much is set meanwhile, it has the latest when it goes on."""
+    running = server(SLEEP, pools(connections=2, max_inflight=1), settings="workers = 2;")
+    hung = running.workers()[0]
+    os.kill(hung, signal.SIGSTOP)
+    try:
+        for n in range(3000):
+            with Client(None, unix=os.path.join(running.runtime_dir, "control.sock")) as control:
+                control.send("set read.max_inflight=%d\n" % (3 + n % 1000))
+                assert control.socket.recv(100) == b"ok\n"
+    finally:
+        os.kill(hung, signal.SIGCONT)
+    until(lambda: pool_of(running)["slots"] == 2 * (3 + 2999 % 1000))
+    assert hung in running.workers()
+
+
 def test_set_max_inflight_beyond_what_was_reserved(server):
     running = server(SLEEP, pools(connections=1, max_inflight=1), settings="workers = 1; connections = 64;")
     running.ctl("set", "read.max_inflight=1024")
