@@ -12,6 +12,7 @@
 
 #include "conf/log.h"
 #include "master/cpus.h"
+#include "master/descriptors.h"
 #include "worker/worker.h"
 
 static int spawn_child(const struct spawn_order *order, int command_fd);
@@ -52,6 +53,8 @@ static int spawn_child(const struct spawn_order *order, int command_fd)
                                .args_cache = order->order_cache,
                                .args_slot = order->order_slot,
                                .args_workers = order->order_workers,
+                               .args_room =
+                                   descriptors_room(order->order_conf, order->order_workers, descriptors_limit()),
                                .args_cpu = order->order_cpu,
                                .args_generation = order->order_generation,
                                .args_listen_fds = listeners_slot(order->order_listeners, order->order_slot),

@@ -27,9 +27,7 @@
 #include "worker/warm.h"
 
 #define TICK_MS 100
-#define READY_WAIT_MS 2000u   /* how long "ready" waits for the pools' first attempts */
-#define SPARE_CONNECTIONS 64u /* beyond `connections`, to shed politely */
-#define ADMIN_CONNECTIONS 256u
+#define READY_WAIT_MS 2000u /* how long "ready" waits for the pools' first attempts */
 #define ADMIN_BUFFERS (8u << 20)
 #define FLUSH_ROUNDS 4       /* per turn; then the loop looks at its descriptors again */
 #define MESSAGE_SPARE 65536u /* a message from PostgreSQL may be larger than the answer it becomes by this much */
@@ -102,7 +100,7 @@ static int worker_init(struct worker *w)
 {
     struct event_config *config = event_config_new();
     const struct itimerspec tick = {{0, TICK_MS * 1000000L}, {0, TICK_MS * 1000000L}};
-    unsigned descriptors;
+    const struct worker_room *room = &w->worker_args->args_room;
     sigset_t term;
 
     event_set_log_callback(libevent_log);
@@ -119,8 +117,7 @@ static int worker_init(struct worker *w)
         log_write(LOG_LEVEL_ERROR, "the event loop could not be made");
         return -1;
     }
-    descriptors = w->worker_conf->conf_connections + SPARE_CONNECTIONS + ADMIN_CONNECTIONS + 256u;
-    (void)loop_warm(w->worker_base, descriptors);
+    (void)loop_warm(w->worker_base, room->room_connections + room->room_spare + room->room_admin + room->room_others);
     if (worker_servers(w) != 0)
         return -1;
     /* A descriptor rather than the loop's own timers: while those are none, the loop does not ask for the time each
@@ -163,8 +160,8 @@ static int worker_servers(struct worker *w)
         .config_conf = conf,
         .config_routes = conf,
         .config_public = true,
-        .config_connections = conf->conf_connections,
-        .config_spare = SPARE_CONNECTIONS,
+        .config_connections = args->args_room.room_connections,
+        .config_spare = args->args_room.room_spare,
         .config_cache = args->args_cache,
         .config_slot = args->args_slot,
         .config_buffers = buffers_new((size_t)conf->conf_memory.memory_buffers_mb << 20),
@@ -202,7 +199,7 @@ static int worker_servers(struct worker *w)
         config.config_requests_more += pg.config_connections * (WORKER_INFLIGHT_MAX - pool->pool_max_inflight);
         w->worker_requests += pool->pool_queue;
     }
-    w->worker_requests += conf->conf_connections + SPARE_CONNECTIONS;
+    w->worker_requests += args->args_room.room_connections + args->args_room.room_spare;
     config.config_pools = w->worker_pools;
     if (server_init(&w->worker_public, &config, why) != 0) {
         log_write(LOG_LEVEL_ERROR, "%s", why);
@@ -222,7 +219,7 @@ static int worker_servers(struct worker *w)
             .config_routes = &admin_conf,
             .config_handlers = admin_handlers,
             .config_pools = w->worker_pools,
-            .config_connections = ADMIN_CONNECTIONS,
+            .config_connections = args->args_room.room_admin,
             .config_buffers = buffers_new(ADMIN_BUFFERS),
         };
         if (config.config_buffers == NULL || server_init(&w->worker_admin, &config, why) != 0) {

@@ -6,6 +6,18 @@
 #include "shm/cache.h"
 #include "shm/segment.h"
 
+#define WORKER_SPARE 64u          /* connections beyond `connections`, to shed politely */
+#define WORKER_ADMIN 256u         /* connections of the admin listener */
+#define WORKER_INFLIGHT_MAX 1024u /* what the file allows for max_inflight (conf/options.def) */
+
+/* How a worker's descriptors are divided, so that none of these takes what another needs. */
+struct worker_room {
+    unsigned room_connections; /* of clients: `connections`, or what the limit of open files leaves */
+    unsigned room_spare;       /* WORKER_SPARE, or less */
+    unsigned room_admin;       /* WORKER_ADMIN, or less */
+    unsigned room_others;      /* set aside for all else: PostgreSQL, listeners, logs, the loop */
+};
+
 /* All that a worker inherits; the master closes every other descriptor before worker_run. */
 struct worker_args {
     const struct conf *args_conf;
@@ -13,6 +25,7 @@ struct worker_args {
     struct cache *args_cache;     /* likewise; NULL: no route keeps answers */
     unsigned args_slot;           /* 0 .. args_workers - 1 */
     unsigned args_workers;
+    struct worker_room args_room;
     int args_cpu; /* already pinned to it */
     uint64_t args_generation;
     const int *args_listen_fds; /* conf_listen_n of them, bound and listening, this slot's own */
@@ -26,7 +39,6 @@ enum worker_command {
     WORKER_STOP = 's',  /* exit now */
     WORKER_LOGS = 'l'   /* reopen log files */
 };
-#define WORKER_INFLIGHT_MAX 1024u /* what the file allows (conf/options.def) */
 
 /* Exit codes that mean something to the master. */
 enum worker_exit {

@@ -1,6 +1,11 @@
 """Descriptors and connections run out: refused, counted, recovered from, and the log stays readable."""
+import os
+import re
 import socket
+import subprocess
 import time
+
+import pytest
 
 from client import Client, Closed, one, problem, until
 
@@ -9,8 +14,50 @@ ROUTES = """
 """
 
 
-def test_descriptors_run_out(server):
-    running = server(ROUTES, pools="", settings="workers = 1;", wrapper=("prlimit", "--nofile=64"))
+@pytest.mark.parametrize("limit, crowd", [(64, 80), (1024, 1100)])
+def test_few_descriptors_are_fewer_connections(server, limit, crowd):
+    """What is not a client's is set aside: the database and the admin listener have theirs, however many clients come."""
+    running = server(ROUTES + """, { method = "GET"; path = "/row"; sql = "SELECT 1"; result = "value"; }""",
+                     settings="workers = 1;", wrapper=("prlimit", "--nofile=%d" % limit))
+    said = re.search(r"is too low: (\d+) where \d+ are needed.* (\d+) client connections fit", running.log())
+    if said is None:
+        pytest.skip("the server may raise its limit")
+    fit = int(said.group(2))
+    assert int(said.group(1)) == limit and 9 < fit < limit
+    clients = [Client(running.port) for _ in range(fit)]
+    try:
+        until(lambda: running.total("http.connections") == fit)
+        assert [client.get("/pipeline").status for client in clients] == [200] * fit
+        assert running.total("shed.connections") == 0
+        for _ in range(crowd - fit):
+            clients.append(Client(running.port))
+        problem(clients[fit].get("/row"), 503)
+        problem(clients[-1].read(), 503)
+        assert running.total("shed.connections") > 1
+        for path in ("/live", "/ready", "/metrics") * 3:
+            assert one(running.admin_port, "GET", path).status == 200
+        assert clients[0].get("/row").status == 200
+        assert running.total("http.accept_paused") == 0
+    finally:
+        for client in clients:
+            client.close()
+    until(lambda: running.total("http.connections") == 0)
+    assert one(running.port, "GET", "/row").status == 200
+
+
+def limit_files(pid, number):
+    """The soft limit of a running process, as its user."""
+    with open("/proc/%d/status" % pid, encoding="ascii") as file:
+        ids = dict(line.split(":", 1) for line in file)
+    user = {} if os.geteuid() else {"user": int(ids["Uid"].split()[0]), "group": int(ids["Gid"].split()[0]),
+                                    "extra_groups": []}
+    subprocess.run(["prlimit", "--pid", str(pid), "--nofile=%d:" % number], check=True, **user)
+
+
+def test_descriptors_run_out_all_the_same(server):
+    running = server(ROUTES, pools="", settings="workers = 1;")
+    (worker,) = running.workers()
+    limit_files(worker, 40)
     crowd = []
     refused = 0
     try:
