@@ -1,4 +1,7 @@
 """The admin listener: /live, /ready, /metrics; it does not wait for the database and is never shed."""
+import socket
+import time
+
 from client import Client, one, problem, until
 
 ROUTES = r"""
@@ -62,3 +65,79 @@ def test_answers_are_complete_with_many_workers(server):
     for _ in range(30):
         for path in ("/live", "/ready", "/metrics"):
             assert one(running.admin_port, "GET", path).status == 200
+
+
+def test_idle_connections_make_way(server):
+    """256 are served at a time: the one that has been idle for longest leaves for a new one, nobody else does."""
+    running = server(ROUTES)
+    busy = Client(running.admin_port, timeout=30)
+    busy.send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 300)     # and does not read yet
+    silent, half, asked, more = [], [], [], []
+    for n in range(85):
+        silent.append(Client(running.admin_port))
+        half.append(Client(running.admin_port))
+        half[n].send("GET /live HTTP/1.1\r\nHo")
+        asked.append(Client(running.admin_port))
+        assert asked[n].get("/live").status == 200
+    time.sleep(0.3)                                     # idle is as of a tick
+    assert asked[0].get("/live").status == 200          # it is not the oldest any more
+    try:
+        for path in ("/live", "/ready", "/metrics"):
+            assert one(running.admin_port, "GET", path).status == 200
+        for n in range(10):
+            more.append(Client(running.admin_port))
+            assert more[n].get("/live").status == 200
+        assert silent[0].closes() and half[0].closes()
+        assert asked[0].get("/live").status == asked[84].get("/live").status == 200
+        half[84].send("st: x\r\n\r\n")
+        assert half[84].read().status == 200
+        for _ in range(256):
+            more.append(Client(running.admin_port))
+        assert more[-1].get("/live").status == 200
+        assert asked[84].closes() and silent[84].closes()
+        assert [busy.read().status for _ in range(300)] == [200] * 300
+        assert busy.get("/live").status == 200
+    finally:
+        for client in (busy, *silent, *half, *asked, *more):
+            client.close()
+    assert "refused" not in running.log()
+    assert running.total("shed.connections") == 0
+
+
+def test_many_at_once(server):
+    """A request that has arrived is answered, though its connection is the oldest and others wait for its place."""
+    running = server(ROUTES)
+    clients = [Client(running.admin_port) for _ in range(256)]
+    try:
+        assert clients[-1].get("/live").status == 200
+        for client in clients:
+            client.send_request("GET", "/live")
+        with Client(running.admin_port) as last:
+            assert last.get("/live").status == 200
+            assert [client.read().status for client in clients] == [200] * 256
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_all_are_being_answered(server):
+    """The only case in which one is turned away: at once, and the log has a line."""
+    running = server(ROUTES, settings="workers = 1;", wrapper=("prlimit", "--nofile=64"))
+    busy = []
+    try:
+        for _ in range(64):
+            busy.append(Client(running.admin_port))
+            busy[-1].socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            busy[-1].send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+            time.sleep(0.02)
+            if "every connection is being answered" in running.log():
+                break
+        problem(busy.pop().read(), 503)
+        assert len(busy) < 32
+        busy.pop(0).reset()
+        until(lambda: one(running.admin_port, "GET", "/live").status == 200)
+        assert running.log().count("every connection is being answered") == 1
+    finally:
+        for client in busy:
+            client.reset()
+    assert one(running.admin_port, "GET", "/ready").status == 200

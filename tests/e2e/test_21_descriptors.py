@@ -36,6 +36,10 @@ def test_few_descriptors_are_fewer_connections(server, limit, crowd):
         assert running.total("shed.connections") > 1
         for path in ("/live", "/ready", "/metrics") * 3:
             assert one(running.admin_port, "GET", path).status == 200
+        crowded = [Client(running.admin_port) for _ in range(300)]
+        assert crowded[-1].get("/live").status == one(running.admin_port, "GET", "/ready").status == 200
+        for client in crowded:
+            client.close()
         assert clients[0].get("/row").status == 200
         assert running.total("http.accept_paused") == 0
     finally:

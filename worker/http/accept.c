@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,7 +15,9 @@
 #define TELL_MS 10000u   /* the log hears of it once in this time */
 
 static void accept_event(evutil_socket_t fd, short what, void *arg);
+static bool accept_makes_room(struct server *s, struct conn **leaves);
 static void accept_pause(struct server *s, int error);
+static void accept_tell(struct server *s, const char *trouble);
 static void accept_refuse(struct server *s, int listener_fd);
 static void refuse(struct server *s, int fd);
 
@@ -83,9 +87,16 @@ static void accept_event(evutil_socket_t fd, short what, void *arg)
     for (i = 0; i < ACCEPT_BATCH && !s->server_paused; i++) {
         struct sockaddr_storage peer = {0};
         socklen_t len = sizeof(peer);
-        int client = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct conn *leaves = NULL;
+        int client;
+
+        if (slab_used(s->server_conns) >= s->server_conns_all && !s->server_public && !accept_makes_room(s, &leaves))
+            break;
+        client = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (client >= 0) {
+            if (leaves != NULL)
+                conn_close(leaves);
             if (slab_used(s->server_conns) < s->server_conns_all)
                 conn_open(l, client, (struct sockaddr *)&peer);
             else
@@ -103,23 +114,41 @@ static void accept_event(evutil_socket_t fd, short what, void *arg)
     alloc_leave(old);
 }
 
+/* The admin server sheds nobody for those who have nothing to ask: its connection that has been idle for longest leaves
+ * for the new one, *leaves, where there is such.  False: that one has just asked something; it comes first. */
+static bool accept_makes_room(struct server *s, struct conn **leaves)
+{
+    int unread = 0;
+
+    *leaves = server_longest_idle(s);
+    return *leaves == NULL || ioctl((*leaves)->conn_fd, FIONREAD, &unread) != 0 || unread == 0;
+}
+
 /* Out of descriptors or of kernel memory: waits for a connection to close, or for the next tick, instead of spinning.
  */
 static void accept_pause(struct server *s, int error)
 {
-    uint32_t now_ms = (uint32_t)(s->server_now_ns / 1000000u);
+    char trouble[128];
     unsigned i;
 
-    if (s->server_accept_untold++ == 0 || now_ms - s->server_accept_told_ms >= TELL_MS) {
-        log_write(LOG_LEVEL_WARN, "accept: %s; accepting pauses (%u times since this was last said)",
-                  strerrordesc_np(error), s->server_accept_untold);
-        s->server_accept_told_ms = now_ms;
-        s->server_accept_untold = 1;
-    }
+    (void)snprintf(trouble, sizeof(trouble), "%s; accepting pauses", strerrordesc_np(error));
+    accept_tell(s, trouble);
     server_count(s, STAT_http_accept_paused, 1);
     s->server_paused = true;
     for (i = 0; i < s->server_listeners_n; i++)
         AZ(event_del(&s->server_listeners[i].listener_event));
+}
+
+static void accept_tell(struct server *s, const char *trouble)
+{
+    uint32_t now_ms = (uint32_t)(s->server_now_ns / 1000000u);
+
+    if (s->server_accept_untold++ != 0 && now_ms - s->server_accept_told_ms < TELL_MS)
+        return;
+    log_write(LOG_LEVEL_WARN, "%s: %s (%u times since this was last said)", s->server_public ? "accept" : "admin",
+              trouble, s->server_accept_untold);
+    s->server_accept_told_ms = now_ms;
+    s->server_accept_untold = 1;
 }
 
 /* Gives up the descriptor in reserve to tell those who wait that there is no room, rather than to let them wait. */
@@ -146,6 +175,8 @@ static void refuse(struct server *s, int fd)
 {
     char request[4096];
 
+    if (!s->server_public)
+        accept_tell(s, "every connection is being answered; more are refused");
     server_count(s, STAT_http_accepted, 1);
     server_count(s, STAT_shed_connections, 1);
     server_count(s, STAT_http_status_1xx + s->server_shed.shed_status / 100 - 1, 1);

@@ -13,6 +13,7 @@
 static bool conn_is_late(const struct server *s, uint32_t deadline_ms);
 static uint32_t conn_unsent(const struct conn *c);
 static void conn_late(struct conn *c);
+static uint32_t conn_idle_since(const struct conn *c);
 static void reading_late(struct conn *c);
 static bool body_goes_on(struct conn *c);
 static void reading_again(struct conn *c, uint32_t deadline_ms);
@@ -111,6 +112,40 @@ static void conn_late(struct conn *c)
         AZ("no deadline in this state");
     }
     conn_close(c);
+}
+
+/* A look at each: a list is in the order of looks where a connection is idle, not in that of idleness.  There are few,
+ * and it is asked only when all places are taken. */
+struct conn *server_longest_idle(const struct server *s)
+{
+    static const enum conn_state doing[] = {CONN_IDLE, CONN_BUSY, CONN_LINGER};
+    struct conn *c, *longest = NULL;
+    uint32_t most = 0;
+    unsigned i;
+
+    for (i = 0; i < sizeof(doing) / sizeof(doing[0]); i++)
+        TAILQ_FOREACH(c, &s->server_lists[doing[i]], conn_link)
+        {
+            uint32_t idle = s->server_now_ms - conn_idle_since(c);
+
+            /* A dirty one has had something to do in this turn. */
+            if (c->conn_requests_n > 0 || c->conn_out.out_bytes > 0 || c->conn_dirty)
+                continue;
+            if (longest != NULL && idle <= most)
+                continue;
+            longest = c;
+            most = idle;
+        }
+    return longest;
+}
+
+static uint32_t conn_idle_since(const struct conn *c)
+{
+    const struct server *s = c->conn_server;
+
+    if (c->conn_reads != CONN_IDLE)
+        return c->conn_read_deadline_ms - s->server_timeouts_ms[c->conn_reads];
+    return c->conn_state == CONN_IDLE ? c->conn_idle_ms : c->conn_deadline_ms - s->server_timeouts_ms[c->conn_state];
 }
 
 /* --- what is coming --- */

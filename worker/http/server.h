@@ -187,6 +187,9 @@ bool server_flush(struct server *s);
 /* deadlines.c */
 /* Every tick: deadlines, the date. */
 void server_tick(struct server *s);
+/* Of the connections that have no request being answered, the one that has had nothing to do, or whose request has been
+ * coming, for the longest time; NULL: there is none. */
+struct conn *server_longest_idle(const struct server *s);
 /* The one place that moves a connection between lists.  In the same state the deadline stays. */
 void conn_move(struct conn *c, enum conn_state state);
 /* It makes progress in its state: the time begins anew. */
