@@ -141,3 +141,20 @@ def test_all_are_being_answered(server):
         for client in busy:
             client.reset()
     assert one(running.admin_port, "GET", "/ready").status == 200
+
+
+def test_nothing_here_counts_as_the_pools(server):
+    """Answers that found no buffer, as many as they are: those of the admin listener are its own."""
+    running = server(ROUTES)
+    greedy = []
+    try:
+        for _ in range(64):
+            greedy.append(Client(running.admin_port))
+            greedy[-1].socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            greedy[-1].send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+        for path in ("/live", "/ready", "/metrics"):
+            assert one(running.admin_port, "GET", path).status == 200
+        assert [pool["shed"] for pool in running.stats()["pools"]] == [0, 0]
+    finally:
+        for client in greedy:
+            client.reset()

@@ -188,7 +188,7 @@ void request_shed(struct request *r, enum request_shed_cause cause)
 
     if (!r->req_shed) { /* else there was no buffer to say so the first time: it is one answer all the same */
         server_count(r->req_server, causes[cause].shed_stat, 1);
-        if (route != NULL && route->route_conf->route_handler == HANDLER_SQL && cause != SHED_CONNECTIONS)
+        if (route != NULL && route->route_handler == &handler_sql && cause != SHED_CONNECTIONS)
             stat_pool_add(route->route_conf->route_pool, causes[cause].shed_pool_stat, 1);
     }
     r->req_shed = true;
