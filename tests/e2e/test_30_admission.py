@@ -317,6 +317,32 @@ def test_no_worker_sheds_for_long_while_another_is_idle(server):
     assert shed < 0.05, (shed, [worker["counters"]["http.requests"] for worker in workers])
 
 
+def test_no_worker_sheds_for_long_while_it_has_no_connection(own_cluster, server):
+    """PostgreSQL lets one worker in and not the other, whose clients find the one that serves."""
+    own_cluster.sql("ALTER ROLE vanilla CONNECTION LIMIT 1")
+    running = server(SLEEP, pools(connections=2), settings="workers = 2;", conninfo=own_cluster.conninfo, wait="/live")
+    until(lambda: [worker["state"] for worker in running.stats()["workers"]] == ["ready", "ready"]
+          and pool_of(running)["up"] == 1)
+    clients = [Client(running.port) for _ in range(8)]
+    moved = 0
+    for _ in range(100):
+        for n, client in enumerate(clients):
+            answer = client.get("/row")
+            if answer.status != 200:
+                problem(answer, 503)
+            if "close" in answer.tokens("connection"):
+                client.close()
+                clients[n] = Client(running.port)
+                moved += 1
+        time.sleep(0.02)
+    assert [client.get("/row").status for client in clients] == [200] * 8
+    for client in clients:
+        client.close()
+    total = running.stats()["total"]
+    assert total["shed.pool_down"] >= moved == pool_of(running)["moved"] > 0
+    assert total["shed.pool_full"] == total["shed.queue_timeout"] == 0
+
+
 def test_a_client_that_has_closed_its_side(server):
     """Its answer is sent while it comes within abandon_ms; then its query is given up, and cancelled."""
     running = server(SLEEP, pools(connections=1, max_inflight=4, abandon_ms=300, statement_timeout_ms=20000))
