@@ -355,7 +355,7 @@ def test_a_client_that_has_closed_its_side(server):
             else:
                 began = time.monotonic()
                 assert client.closes()
-                assert 0.25 < time.monotonic() - began < 2
+                assert 0.15 < time.monotonic() - began < 2      # deadlines count from a tick, 100 ms old at the most
     until(lambda: pool_of(running)["inflight"] == 0, timeout=3)
     assert one(running.port, "GET", "/row").status == 200
     assert running.total("http.aborted") == 1
