@@ -100,7 +100,7 @@ def test_queue_timeout_comes_in_time(server):
             holder.send_request("GET", "/sleep/0.5")
             until(lambda: pool_of(running)["inflight"] == 1)
             took = []
-            for _ in range(8):
+            for _ in range(5):                  # ten would be lasting overload
                 began = time.monotonic()
                 problem(waiter.get("/row"), 503)
                 took.append(time.monotonic() - began)
@@ -133,11 +133,63 @@ def test_lasting_overload_keeps_the_wait_short(server):
     assert seen.get(503, 0) == 0, seen
 
 
+def sheds_of(running, clients, target):
+    """How many time out of the queue in three seconds, of clients that come again at once."""
+    before = running.stats()["total"]["shed.queue_timeout"]
+    seen, _ = closed_loop(running.port, clients, 3, target)
+    assert set(seen) <= {200, 503}, seen
+    return running.stats()["total"]["shed.queue_timeout"] - before, seen.get(200, 0)
+
+
+def test_statements_longer_than_the_target(server):
+    """Two slots of 300 ms each, where 25 ms is what one is to wait: with 250 ms each, 16 clients would time out 192 times."""
+    running = server(SLEEP, pools(connections=2, max_inflight=1, queue=256, queue_timeout_ms=250))
+
+    def overload():
+        sheds, served = sheds_of(running, 16, "/sleep/0.3")
+        assert sheds > 400, sheds
+        assert served >= 14, served             # somebody is always there
+
+    in_one_round(overload)
+    assert running.stats()["total"]["shed.pool_full"] == 0
+    # Nobody comes for four times the queue's time-out: it is over, and whoever comes has all the patience.
+    until(lambda: pool_of(running)["inflight"] == 0)
+    time.sleep(1.2)
+    with Client(running.port) as one_more:
+        clients = [Client(running.port) for _ in range(2)]
+        for client in clients:
+            client.send_request("GET", "/sleep/0.15")
+        until(lambda: pool_of(running)["inflight"] == 2)
+        assert one_more.get("/row").status == 200
+        assert [client.read().status for client in clients] == [200] * 2
+        for client in clients:
+            client.close()
+
+
+def test_all_slots_held(server):
+    """Nobody gets a turn at all: who comes after those that waited in vain need not do so too (48 times, of four clients)."""
+    running = server(SLEEP, pools(connections=2, max_inflight=1, queue=256, queue_timeout_ms=250))
+
+    def held():
+        holders = [Client(running.port) for _ in range(2)]
+        for holder in holders:
+            holder.send_request("GET", "/sleep/3.2")
+        until(lambda: pool_of(running)["inflight"] == 2)
+        sheds, served = sheds_of(running, 4, "/row")
+        assert [holder.read().status for holder in holders] == [200] * 2
+        for holder in holders:
+            holder.close()
+        assert sheds > 100, sheds
+
+    in_one_round(held)
+
+
 def test_a_burst_is_not_overload(server):
-    running = server(SLEEP, pools(connections=4, max_inflight=1, queue=256, queue_timeout_ms=1000))
+    """The last of them wait for 1.5 s, and only the first four for less than the target."""
+    running = server(SLEEP, pools(connections=4, max_inflight=1, queue=256, queue_timeout_ms=2500))
     clients = [Client(running.port) for _ in range(24)]
     for client in clients:
-        client.send_request("GET", "/sleep/0.03")
+        client.send_request("GET", "/sleep/0.3")
     assert [client.read().status for client in clients] == [200] * 24
     for client in clients:
         client.close()

@@ -559,6 +559,30 @@ static void who_waits_too_long_is_shed(void **state)
     assert_int_equal(w->world_questions[0].question_ends, 0);
 }
 
+/* What the queue takes for sent without it. */
+static void who_waited_does_not_count_as_one_who_did_not(void **state)
+{
+    struct pg_pool *p;
+
+    (void)state;
+    w->world_conf.pool_max_inflight = 2;
+    start_up(1);
+    p = w->world_pool;
+    assert_int_equal(ask(0, "err:22012"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE); /* to be sent again */
+    assert_int_equal(ask(2, "c"), PG_DONE);
+    assert_int_equal(ask(3, "d"), PG_DONE);
+    UNTIL(w->world_ended == 4);
+    assert_int_equal(COUNTED(queries), 5);
+    assert_int_equal(p->pool_counted, 5);
+    p->pool_late = 9;
+    p->pool_late_at = pg_now();
+    ASK("e");
+    pg_pool_tick(p, pg_now());
+    assert_int_equal(p->pool_counted, 6);
+    assert_int_equal(p->pool_late, 5);
+}
+
 static void more_slots_let_the_waiting_in(void **state)
 {
     (void)state;
@@ -1145,6 +1169,7 @@ int main(void)
         TEST(full_is_queued_then_shed),
         TEST(without_a_queue_full_is_shed_at_once),
         TEST(who_waits_too_long_is_shed),
+        TEST(who_waited_does_not_count_as_one_who_did_not),
         TEST(more_slots_let_the_waiting_in),
         TEST(without_a_server_it_starts_and_sheds),
         TEST(while_all_are_down_one_of_them_keeps_trying),

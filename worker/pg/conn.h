@@ -132,9 +132,11 @@ struct pg_pool {
     uint64_t pool_patience_ns, pool_target_ns; /* queue_timeout_ms; under lasting overload */
     uint64_t pool_interval_ns;
     bool pool_overloaded;
-    uint64_t pool_judge_at, pool_luckiest_ns; /* end of the interval; the shortest wait in it, UINT64_MAX: none */
-    bool pool_alarmed;                        /* pool_alarm_fd, a timerfd, is set */
-    uint64_t pool_wake_at;                    /* who waits is to be looked at by then, too; 0: no need */
+    unsigned pool_late;                     /* how far those who waited for too long outweigh the others, */
+    uint64_t pool_late_since, pool_late_at; /* ... since when they do; when the last of them was seen */
+    uint64_t pool_counted;                  /* queries sent (STAT_pool_queries) and counted in that */
+    bool pool_alarmed;                      /* pool_alarm_fd, a timerfd, is set */
+    uint64_t pool_wake_at;                  /* who waits is to be looked at by then, too; 0: no need */
     int pool_alarm_fd;
     struct event pool_alarm;
     struct conn_list pool_conns[CONN_STATES];
