@@ -401,6 +401,6 @@ static void pool_gauges(const struct pg_pool *p)
     stat_pool_set(p->pool_index, STAT_pool_up, pg_pool_up(p));
     stat_pool_set(p->pool_index, STAT_pool_slots, (uint64_t)pg_pool_up(p) * p->pool_max_inflight);
     stat_pool_set(p->pool_index, STAT_pool_inflight, inflight);
-    stat_pool_set(p->pool_index, STAT_pool_overloaded, p->pool_overloaded && p->pool_waiting_n > 0);
+    stat_pool_set(p->pool_index, STAT_pool_overloaded, p->pool_overloaded);
     stat_pool_set(p->pool_index, STAT_pool_waiting, p->pool_waiting_n + p->pool_retry_n);
 }
