@@ -45,7 +45,6 @@ struct worker {
     struct event worker_tick, worker_command, worker_term;
     uint32_t worker_started_ms, worker_drain_ms;
     struct sheds worker_sheds;
-    size_t worker_requests;    /* in progress at the same time: what is there without the pools' slots */
     unsigned *worker_inflight; /* each pool's max_inflight */
 };
 
@@ -195,11 +194,10 @@ static int worker_servers(struct worker *w)
             return -1;
         }
         w->worker_inflight[i] = pool->pool_max_inflight;
-        config.config_requests += pg.config_connections * pool->pool_max_inflight + pool->pool_queue;
-        config.config_requests_more += pg.config_connections * (WORKER_INFLIGHT_MAX - pool->pool_max_inflight);
-        w->worker_requests += pool->pool_queue;
+        config.config_slots += (size_t)pg.config_connections * pool->pool_max_inflight;
+        config.config_slots_more += (size_t)pg.config_connections * (WORKER_INFLIGHT_MAX - pool->pool_max_inflight);
+        config.config_queue += pool->pool_queue;
     }
-    w->worker_requests += args->args_room.room_connections + args->args_room.room_spare;
     config.config_pools = w->worker_pools;
     if (server_init(&w->worker_public, &config, why) != 0) {
         log_write(LOG_LEVEL_ERROR, "%s", why);
@@ -243,6 +241,7 @@ static void worker_fini(struct worker *w, enum worker_state end)
 
     segment_worker_state(w->worker_args->args_segment, w->worker_args->args_slot, end);
     /* The pools first: their queries belong to requests, and their statements to the routes' handlers. */
+    server_disinherit(&w->worker_public);
     for (i = 0; w->worker_pools != NULL && i < w->worker_conf->conf_pools_n; i++)
         if (w->worker_pools[i] != NULL)
             pg_pool_free(&w->worker_pools[i]);
@@ -375,7 +374,7 @@ static void worker_set_inflight(struct worker *w)
 {
     const struct worker_args *args = w->worker_args;
     const struct conf *conf = w->worker_conf;
-    size_t requests = w->worker_requests;
+    size_t slots = 0;
     unsigned i, n, changed = 0;
 
     for (i = 0; i < conf->conf_pools_n; i++) {
@@ -383,11 +382,11 @@ static void worker_set_inflight(struct worker *w)
         AN(n > 0 && n <= WORKER_INFLIGHT_MAX);
         changed += n != w->worker_inflight[i];
         w->worker_inflight[i] = n;
-        requests += (size_t)conf_pool_share(&conf->conf_pools[i], args->args_slot, args->args_workers) * n;
+        slots += (size_t)conf_pool_share(&conf->conf_pools[i], args->args_slot, args->args_workers) * n;
     }
     if (changed == 0)
         return;
-    slab_grow(w->worker_public.server_requests, requests);
+    server_slots(&w->worker_public, slots);
     (void)alloc_enter(ALLOC_PG);
     for (i = 0; i < conf->conf_pools_n; i++)
         pg_pool_set_max_inflight(w->worker_pools[i], w->worker_inflight[i]);

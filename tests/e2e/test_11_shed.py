@@ -123,6 +123,85 @@ def test_counters_equal_what_clients_saw(server):
     until(lambda: running.stats()["pools"][0]["inflight"] == running.stats()["pools"][0]["waiting"] == 0)
 
 
+NO_BUFFERS = r"""
+  { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
+  { method = "GET";  path = "/own/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; shed_status = 429; },
+  { method = "GET";  path = "/pools/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "PUT";  path = "/pools/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; pool = "read"; },
+  { method = "POST"; path = "/write/{s}"; sql = "SELECT pg_sleep($1::float8)"; params = [ "path.s" ]; result = "none"; pool = "write"; }
+"""
+NO_BUFFERS_POOLS = """
+pools = (
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true; shed_status = 529; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; }
+);
+"""
+
+
+def spend_buffers(running, wanted=507):
+    """Heads that do not end, until there is no buffer left.  -> the clients that hold them, and how many saw a shed."""
+    crowd, seen = [], 0
+    while seen < 3:
+        crowd.append(Client(running.port))
+        crowd[-1].send("GET /pipeline HTTP/1.1\r\nX: " + "y" * 3000)
+        if len(crowd) > 250:
+            crowd[-1].socket.settimeout(0.1)
+            try:
+                problem(crowd[-1].read(), wanted)
+                seen += 1
+            except TimeoutError:
+                pass
+    return crowd, seen
+
+
+def test_statuses_and_counts_without_a_buffer(server):
+    """Not even a head can be had: the status is still the route's, else the pool's; what is counted is what was seen."""
+    running = server(NO_BUFFERS, NO_BUFFERS_POOLS,
+                     SETTINGS + " memory = { buffers_mb = 1; }; connections = 1000; timeouts = { header_ms = 60000; };")
+    seen = 0
+    for method, target, pool, status in (("GET", "/own/1.5", "read", 429), ("GET", "/pools/1.5", "read", 529),
+                                         ("HEAD", "/pools/1.5", "read", 529), ("POST", "/write/1.5", "write", 500)):
+        before = running.stats()["total"]
+        with Client(running.port) as client, Client(running.port) as other:
+            client.send_request(method, target, None if method != "POST" else "")
+            busy(running, pool)
+            other.send_request("GET", "/pipeline")
+            assert other.read().status == 200
+            crowd, sheds = spend_buffers(running)
+            client.send_request("GET", "/pipeline")     # there is no buffer to read it, and it may be read later
+            answer = client.read(method)
+            if method == "HEAD":
+                assert (answer.status, answer.body) == (status, b"")
+            else:
+                problem(answer, status)
+            assert (answer.get("retry-after") == "3") == (status != 500)
+            assert client.closes()
+            for each in crowd:
+                each.close()
+        seen += sheds + (status != 500)
+        until(lambda: running.total("memory.buffers_used") < 100000)
+        total = running.stats()["total"]
+        assert total["shed.buffers"] == seen, target
+        assert total["limit.buffers"] - before["limit.buffers"] == (status == 500)
+    stats = running.stats()
+    assert {route["method"] + route["path"]: route["shed"] for route in stats["routes"] if route["shed"]} == {
+        "GET/own/{s}": 1, "GET/pools/{s}": 2}
+    assert [each["shed"] for each in stats["pools"]] == [3, 0]
+
+
+def test_no_buffer_for_a_body(server):
+    """It is told in its turn, with its route's status, and those before it are answered."""
+    running = server(NO_BUFFERS, NO_BUFFERS_POOLS, SETTINGS + " memory = { buffers_mb = 1; };")
+    with Client(running.port) as client:
+        client.send("GET /pools/0.5 HTTP/1.1\r\nHost: x\r\n\r\nPUT /pools/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1048000\r\n\r\n")
+        assert client.read().status == 200
+        problem(client.read(), 529)
+        assert client.closes()
+    stats = running.stats()
+    assert stats["total"]["shed.buffers"] == stats["pools"][0]["shed"] == 1
+    assert [(route["method"], route["shed"]) for route in stats["routes"] if route["shed"]] == [("PUT", 1)]
+
+
 def test_pipelined_requests_shed_in_order(server):
     running = server(ROUTES, FULL, SETTINGS)
     with Client(running.port) as client:

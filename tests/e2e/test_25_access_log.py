@@ -64,6 +64,22 @@ def test_json(server, tmp_path):
     assert [line.get("traceparent") for line in lines[:6]] == [None, TRACE, None, None, None, None]
 
 
+def test_no_buffer(server, tmp_path):
+    """What is shed before its body was read has a line with all that is known of it."""
+    running, path = log_of(server, tmp_path, more="memory = { buffers_mb = 1; };")
+    try:
+        with Client(running.port) as client:
+            client.send("POST /size?x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+            answer = client.read()
+        line = json.loads(*lines_of(path, 1))
+    finally:
+        os.unlink(path)
+    assert answer.status == 503 and answer.get("retry-after")
+    assert (line["method"], line["target"], line["status"], line["bytes"], line["route"]) == (
+        "POST", "/size?x", 503, len(answer.body), "POST /size")
+    assert running.total("shed.buffers") == 1
+
+
 def test_text(server, tmp_path):
     running, path = log_of(server, tmp_path, "text")
     try:

@@ -175,6 +175,86 @@ def test_half_closed(server):
         assert client.closes()
 
 
+PLACES = r"""
+  { method = "GET"; path = "/shared/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; share = true; },
+  { method = "GET"; path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; }
+"""
+FEW = """pools = ( { name = "read"; conninfo = "%(conninfo)s"; connections = 4; max_inflight = 2; read_only = true; queue = 0; abandon_ms = 100; } );"""
+
+
+def inflight(running):
+    return running.stats()["pools"][0]["inflight"]
+
+
+def test_places_of_others(server):
+    """What is pipelined waits for a place; whoever has nothing in progress has one, and nobody is shed while slots are free."""
+    running = server(PLACES, FEW, settings="workers = 1; connections = 16;")
+    crowd = [Client(running.port) for _ in range(12)]
+    for behind in ("/shared/0.3", "/pipeline"):
+        for client in crowd:
+            client.send(gets("/shared/0.3", *[behind] * 12))
+        until(lambda: inflight(running) == 1)
+        with Client(running.port) as other, Client(running.port) as third:
+            for _ in range(3):
+                assert other.get("/sleep/0").status == third.get("/pipeline").status == 200
+            other.send(gets("/sleep/0.1", "/pipeline", "/sleep/0"))
+            assert [other.read().body for _ in range(3)] == [b"1", b"ok", b"1"]
+        for client in crowd:
+            assert [client.read().status for _ in range(13)] == [200] * 13
+    for client in crowd:
+        client.close()
+    total = running.stats()["total"]
+    assert sum(count for name, count in total.items() if name.startswith("shed.")) == 0
+    assert total["http.status_2xx"] == 12 * 13 * 2 + 18
+
+
+def test_who_waits_for_a_place_is_called(server):
+    """In turn, as soon as there are places, though what is before it still runs; who cannot use his lets it go."""
+    running = server(PLACES, FEW, settings="workers = 1; connections = 16;")
+    with Client(running.port) as many, Client(running.port) as first, Client(running.port) as second, reluctant(running) as gone:
+        many.send(gets("/sleep/1.5", *["/pipeline"] * 30))
+        until(lambda: running.total("http.pipelined") == 8)
+        for client in (gone, first, second):
+            client.send(gets("/sleep/3", "/sleep/3"))
+        until(lambda: inflight(running) == 4)
+        gone.reset()
+        assert [many.read().status for _ in range(31)] == [200] * 31
+        until(lambda: running.total("http.requests") == 31 + 5)
+        until(lambda: inflight(running) == 4)
+        assert [client.read().status for client in (first, first, second, second)] == [200] * 4
+    assert running.total("shed.pool_full") == running.total("shed.buffers") == 0
+
+
+def test_leaving_while_in_line(server):
+    running = server(PLACES, FEW, settings="workers = 1; connections = 16; timeouts = { header_ms = 1500; };")
+    for leave in (Client.close, Client.reset):
+        with Client(running.port) as slow:
+            slow.send(gets("/shared/2", *["/pipeline"] * 20))
+            until(lambda: inflight(running) == 1)
+            crowd = [Client(running.port) for _ in range(10)]
+            for n, client in enumerate(crowd):
+                # The last of them has not sent all of its second head: nobody has read that yet, so that it is not late.
+                client.send(gets("/shared/2", *["/pipeline"] * 20) if n < 9 else gets("/shared/2") + "GET /pipeline HTTP/1.1\r\n")
+            time.sleep(0.1)
+            for client in crowd[:9:2]:
+                leave(client)
+            assert [slow.read().status for _ in range(21)] == [200] * 21
+            for client in crowd[1:9:2]:
+                assert [client.read().status for _ in range(21)] == [200] * 21
+            assert crowd[9].read().status == 200
+            crowd[9].send("Host: x\r\n\r\n")
+            assert crowd[9].read().body == b"ok"
+        for client in crowd:
+            client.close()
+        until(lambda: inflight(running) == 0)
+    with Client(running.port) as client:        # all places are free again
+        before = running.total("http.pipelined")
+        client.send(gets("/sleep/0.5", *["/pipeline"] * 9))
+        until(lambda: running.total("http.pipelined") == before + 8)
+        assert [client.read().status for _ in range(10)] == [200] * 10
+
+
 def test_bodies_of_safe_requests(server):
     """Large bodies do not pile up behind a slow query, whatever their method."""
     running = server(ROUTES, POOLS, settings=SETTINGS)

@@ -1,9 +1,11 @@
 """`share = true`: equal GETs under way at the same moment share one query; everybody gets his own copy of its answer."""
 import json
+import socket
 import threading
 import time
 
-from client import Client, problem, until
+import pytest
+from client import Client, one, problem, until
 
 ROUTES = r"""
   { method = "GET"; path = "/slow/{n}"; share = true; sql = "SELECT $1::int AS n, nextval('share_ticket') AS ticket FROM pg_sleep($2::float8)";
@@ -130,6 +132,60 @@ def test_the_slot_of_a_leader_who_leaves(server, db):
     assert [answer.status for answer in answers] == [200] * 4
     assert len({answer.body for answer in answers[:3]}) == 1
     assert running.total("shed.pool_full") == 0 and queries(running, "write", "queries") == 3
+
+
+@pytest.mark.parametrize("abandon_ms", [0, 200])
+def test_a_client_leaves_all_that_it_asked(server, db, abandon_ms):
+    """Who leaves inherits nothing from himself, and nobody is shed in his name."""
+    pools = POOLS.replace("connections = 2; max_inflight = 1", "connections = 1; max_inflight = 2")
+    running = start(server, db, pools.replace("abandon_ms = 0;", "abandon_ms = %d;" % abandon_ms))
+    for _ in range(2):
+        with Client(running.port) as other, Client(running.port) as client:
+            other.send_request("GET", "/slow/8?s=2")
+            until(lambda: queries(running, "write") == 1)
+            client.send("GET /slow/7?s=2 HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+            until(lambda: queries(running, "write") == 2)
+            client.socket.shutdown(socket.SHUT_WR)
+            assert client.closes()
+            assert other.read().status == 200
+        until(lambda: queries(running, "write") == 0)
+    total = running.stats()["total"]
+    assert total["http.aborted"] == 6 and total["shed.pool_full"] == total["http.status_5xx"] == 0
+
+
+def test_several_leave_at_once(server, db):
+    """Each has asked both questions; those who stay get their answers whoever of the others led."""
+    running = start(server, db)
+    pair = "GET /slow/%d?s=0.4 HTTP/1.1\r\nHost: x\r\n\r\n" * 2
+    for leave in (Client.reset, Client.close):
+        leaving = []
+        for n in range(4):
+            leaving.append(Client(running.port))
+            leaving[-1].send(pair % ((1, 2), (2, 1))[n % 2])
+            until(lambda: queries(running, "write") == 2)
+        with Client(running.port) as client:
+            client.send(pair % (2, 1))
+            time.sleep(0.05)
+            for each in leaving:
+                leave(each)
+            answers = [client.read(), client.read()]
+        # Their slots are free again when PostgreSQL says so; until then there is none for another try.
+        assert {answer.status for answer in answers} <= {200, 503}
+        until(lambda: queries(running, "write") == 0)
+    assert one(running.port, "GET", "/slow/1?s=0").status == 200
+
+
+def test_any_number_of_questions(server, db):
+    """Whatever their values' hashes: equal ones share."""
+    running = start(server, db, POOLS.replace("max_inflight = 1;", "max_inflight = 60;"))
+    holders = ask(running.port, ["/slow/-1?s=1.5", "/slow/-2?s=1.5"])
+    until(lambda: queries(running, "write") == 2)
+    answers = read_all(ask(running.port, ["/slow/%d?s=0" % n for n in range(100)] * 3))
+    read_all(holders)
+    assert [answer.status for answer in answers] == [200] * 300
+    documents = [json.loads(answer.body) for answer in answers]
+    assert [each["n"] for each in documents] == list(range(100)) * 3
+    assert len({each["ticket"] for each in documents}) == 100
 
 
 def test_many_at_once(server, db):

@@ -6,13 +6,14 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "worker/handler/share.c"
 
 static struct share *share;
-static struct request *requests[6];
+static struct request *requests[600];
 
 static struct request *asking(const char *first, const char *second)
 {
@@ -21,6 +22,7 @@ static struct request *asking(const char *first, const char *second)
 
     assert_non_null(r);
     r->magic = REQUEST_MAGIC;
+    (void)request_query(r);
     r->req_values[0] = (struct param_value){.value_p = first, .value_len = (uint32_t)strlen(first)};
     r->req_values[1] = (struct param_value){.value_p = second, .value_len = (uint32_t)strlen(second)};
     for (i = 0; requests[i] != NULL; i++)
@@ -41,7 +43,7 @@ static int teardown(void **state)
     (void)state;
     share_free(&share);
     assert_null(share);
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; requests[i] != NULL; i++) {
         free(requests[i]);
         requests[i] = NULL;
     }
@@ -90,7 +92,10 @@ static void nobody_follows_what_is_over(void **state)
     share_lead(share, c);
     assert_ptr_equal(share_next(a), b);
     assert_null(share_next(a));
-    assert_ptr_equal(c->req_place->place_leader, c);
+    assert_true(share_join(share, b));
+    share_close(c);
+    assert_ptr_equal(share_next(c), b);
+    assert_null(share_next(c));
 }
 
 static void a_follower_leaves(void **state)
@@ -101,7 +106,7 @@ static void a_follower_leaves(void **state)
     share_lead(share, a);
     assert_true(share_join(share, b));
     assert_true(share_join(share, c));
-    assert_true(share_leave(b, &heir));
+    assert_true(share_leave(share, b, &heir));
     assert_null(heir);
     share_close(a);
     assert_ptr_equal(share_next(a), c);
@@ -110,18 +115,100 @@ static void a_follower_leaves(void **state)
 
 static void the_leader_leaves(void **state)
 {
+    struct request *a = asking("1", "x"), *b = asking("1", "x"), *c = asking("1", "x"), *d = asking("1", "x"), *heir;
+
+    (void)state;
+    share_lead(share, a);
+    assert_true(share_join(share, b));
+    assert_true(share_join(share, c));
+    assert_false(share_leave(share, a, &heir));
+    assert_ptr_equal(heir, b);
+    assert_int_equal(a->req_role, SHARE_ALONE); /* its answer, which comes late, is nobody's */
+    assert_false(share_join(share, d));         /* nobody asks yet */
+    share_lead(share, b);
+    assert_true(share_join(share, d));
+    share_close(b);
+    assert_ptr_equal(share_next(b), c);
+    assert_ptr_equal(share_next(b), d);
+    assert_null(share_next(b));
+}
+
+static void an_heir_is_refused(void **state)
+{
     struct request *a = asking("1", "x"), *b = asking("1", "x"), *c = asking("1", "x"), *heir;
 
     (void)state;
     share_lead(share, a);
     assert_true(share_join(share, b));
     assert_true(share_join(share, c));
-    assert_false(share_leave(a, &heir));
+    assert_false(share_leave(share, a, &heir));
     assert_ptr_equal(heir, b);
     share_close(b);
     assert_ptr_equal(share_next(b), c);
     assert_null(share_next(b));
-    assert_null(share_next(a)); /* its answer, which comes late, is nobody's */
+}
+
+static void an_heir_leaves_too(void **state)
+{
+    struct request *a = asking("1", "x"), *b = asking("1", "x"), *c = asking("1", "x"), *heir;
+
+    (void)state;
+    share_lead(share, a);
+    assert_true(share_join(share, b));
+    assert_true(share_join(share, c));
+    assert_false(share_leave(share, a, &heir));
+    assert_true(share_leave(share, b, &heir));
+    assert_ptr_equal(heir, c);
+    assert_true(share_leave(share, c, &heir));
+    assert_null(heir);
+    share_lead(share, b);
+    assert_true(share_join(share, a));
+}
+
+static void who_is_answered_may_leave(void **state)
+{
+    struct request *a = asking("1", "x"), *b = asking("1", "x"), *c = asking("1", "x"), *d = asking("1", "x"), *heir;
+
+    (void)state;
+    share_lead(share, a);
+    assert_true(share_join(share, b));
+    assert_true(share_join(share, c));
+    assert_true(share_join(share, d));
+    share_close(a);
+    share_answered(share, share_next(a));
+    share_answered(share, share_next(a));
+    share_answered(share, share_next(a));
+    assert_null(share_next(a));
+    assert_false(share_leave(share, a, &heir)); /* while others are still to be finished */
+    assert_null(heir);
+    assert_ptr_equal(share_take(share), b);
+    assert_true(share_leave(share, c, &heir));
+    assert_null(heir);
+    assert_ptr_equal(share_take(share), d);
+    assert_null(share_take(share));
+}
+
+static void as_many_questions_as_there_are(void **state)
+{
+    static char text[250][4];
+    struct request *leaders[250];
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 250; i++) {
+        (void)snprintf(text[i], sizeof text[i], "%u", i);
+        leaders[i] = asking(text[i], "x");
+        assert_false(share_join(share, leaders[i]));
+        share_lead(share, leaders[i]);
+    }
+    for (i = 0; i < 250; i++) {
+        struct request *follower = asking(text[i], "x");
+
+        assert_true(share_join(share, follower));
+        share_close(leaders[i]);
+        assert_ptr_equal(share_next(leaders[i]), follower);
+        assert_null(share_next(leaders[i]));
+    }
 }
 
 static void the_only_one_leaves(void **state)
@@ -130,7 +217,7 @@ static void the_only_one_leaves(void **state)
 
     (void)state;
     share_lead(share, a);
-    assert_false(share_leave(a, &heir));
+    assert_false(share_leave(share, a, &heir));
     assert_null(heir);
     assert_false(share_join(share, b));
 }
@@ -139,8 +226,11 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(equal_ones_follow_in_order), TEST(others_do_not),     TEST(nobody_follows_what_is_over),
-        TEST(a_follower_leaves),          TEST(the_leader_leaves), TEST(the_only_one_leaves),
+        TEST(equal_ones_follow_in_order),  TEST(others_do_not),
+        TEST(nobody_follows_what_is_over), TEST(a_follower_leaves),
+        TEST(the_leader_leaves),           TEST(the_only_one_leaves),
+        TEST(an_heir_is_refused),          TEST(an_heir_leaves_too),
+        TEST(who_is_answered_may_leave),   TEST(as_many_questions_as_there_are),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,9 +46,14 @@ const struct conf admin_conf = {
     .conf_routes_n = sizeof(admin_routes) / sizeof(admin_routes[0]),
 };
 
-static const struct handler handler_live = {HANDLER_ABI, "live", admin_new, NULL, live_request, NULL, NULL};
-static const struct handler handler_ready = {HANDLER_ABI, "ready", admin_new, NULL, ready_request, NULL, NULL};
-static const struct handler handler_metrics = {HANDLER_ABI, "metrics", admin_new, NULL, metrics_request, NULL, NULL};
+static const struct handler handler_live = {
+    .handler_abi = HANDLER_ABI, .handler_name = "live", .handler_new = admin_new, .handler_request = live_request};
+static const struct handler handler_ready = {
+    .handler_abi = HANDLER_ABI, .handler_name = "ready", .handler_new = admin_new, .handler_request = ready_request};
+static const struct handler handler_metrics = {.handler_abi = HANDLER_ABI,
+                                               .handler_name = "metrics",
+                                               .handler_new = admin_new,
+                                               .handler_request = metrics_request};
 
 const struct handler *const admin_handlers[] = {&handler_live, &handler_ready, &handler_metrics};
 

@@ -15,6 +15,8 @@
  * abandoned. When a client leaves while its request is suspended, handler_abandon is called once; from then on nothing
  * of the request may be read, and what is appended is dropped.  It returns true when nothing will come back any more
  * (the request is gone after that), false when request_finish() will still be called (a query's answer is on its way).
+ * It must not finish or submit others on the spot: they may be the next to be abandoned, with the same connection
+ * (request_bequeath).
  */
 #ifndef VANILLA_WORKER_HANDLER_HANDLER_H
 #define VANILLA_WORKER_HANDLER_HANDLER_H
@@ -28,7 +30,7 @@
 #include "worker/mem/out.h"
 #include "worker/pg/pool.h"
 
-#define HANDLER_ABI 1u
+#define HANDLER_ABI 2u
 
 struct cache;
 struct request;
@@ -54,6 +56,9 @@ struct handler {
     void (*handler_free)(void *state); /* may be NULL */
     enum handler_result (*handler_request)(struct request *r, void *state);
     bool (*handler_abandon)(struct request *r, void *state); /* may be NULL: nothing is ever suspended */
+    /* May be NULL: request_bequeath is never called.  It is the request's turn to go on: to submit its query, or to be
+     * finished. */
+    void (*handler_inherit)(struct request *r, void *state);
     /* May be NULL.  When the answer to a plain GET never depends on the request: its body, as long-lived as the state.
      * The server may then send it without asking handler_request. */
     struct slice (*handler_fixed)(void *state);
@@ -101,11 +106,17 @@ struct problem {
 void request_problem(struct request *r, unsigned status, const struct problem *p);
 
 enum request_shed_cause { SHED_POOL_FULL, SHED_QUEUE_TIMEOUT, SHED_POOL_DOWN, SHED_BUFFERS, SHED_CONNECTIONS };
-/* Makes the answer a shed: the status that the operator chose, Retry-After, counted by cause. */
+/* Makes the answer a shed: the status that the operator chose, Retry-After; counted by its first cause when it is put
+ * on the connection. */
 void request_shed(struct request *r, enum request_shed_cause cause);
 
 /* Completes a suspended request.  Never from inside handler_request. */
 void request_finish(struct request *r, enum handler_result result);
+/* Inside handler_abandon: another suspended request, whose query is not submitted, is to go on in place of the one that
+ * leaves.  handler_inherit is called with it when all who leave now have left, unless it is one of them. */
+void request_bequeath(struct request *heir);
+/* Inside handler_abandon, when it is one of them. */
+void request_disinherit(struct request *heir);
 /* Whether the client has left: the answer will be dropped. */
 bool request_abandoned(const struct request *r);
 /* Looks whether its client has reset the connection, which can go unnoticed until something is sent (conn_read); then

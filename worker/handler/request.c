@@ -17,12 +17,28 @@
 
 #define LOG_AGAIN_NS UINT64_C(1000000000)
 
+static const struct {
+    enum stat_worker shed_stat;
+    enum stat_pool shed_pool_stat;
+    struct slice shed_detail;
+} sheds[] = {
+    [SHED_POOL_FULL] = {STAT_shed_pool_full, STAT_pool_shed_pool_full,
+                        SLICE_LITERAL("every database connection is busy")},
+    [SHED_QUEUE_TIMEOUT] = {STAT_shed_queue_timeout, STAT_pool_shed_queue_timeout,
+                            SLICE_LITERAL("no database connection became free in time")},
+    [SHED_POOL_DOWN] = {STAT_shed_pool_down, STAT_pool_shed_pool_down, SLICE_LITERAL("the database cannot be reached")},
+    [SHED_BUFFERS] = {STAT_shed_buffers, STAT_pool_shed_buffers, SLICE_LITERAL("the buffers are full")},
+    [SHED_CONNECTIONS] = {STAT_shed_connections, STAT_POOL_N, SLICE_LITERAL("too many connections")},
+};
+
 static void request_limit(struct request *r) __attribute__((noinline));
 static void render_other(struct request *r) __attribute__((noinline));
 static void render_careful(struct request *r) __attribute__((noinline));
 static inline bool render_usual(struct request *r);
 static void render_error(struct request *r);
 static void put_head(struct request *r, const char *head, size_t len);
+static void render_nothing(struct request *r);
+static bool statement_ran(const struct request *r);
 static void request_send_away(struct request *r);
 static unsigned request_allowed(const struct request *r);
 static unsigned request_same(unsigned method);
@@ -168,30 +184,11 @@ void request_problem(struct request *r, unsigned status, const struct problem *p
 
 void request_shed(struct request *r, enum request_shed_cause cause)
 {
-    static const struct {
-        enum stat_worker shed_stat;
-        enum stat_pool shed_pool_stat;
-        struct slice shed_detail;
-    } causes[] = {
-        [SHED_POOL_FULL] = {STAT_shed_pool_full, STAT_pool_shed_pool_full,
-                            SLICE_LITERAL("every database connection is busy")},
-        [SHED_QUEUE_TIMEOUT] = {STAT_shed_queue_timeout, STAT_pool_shed_queue_timeout,
-                                SLICE_LITERAL("no database connection became free in time")},
-        [SHED_POOL_DOWN] = {STAT_shed_pool_down, STAT_pool_shed_pool_down,
-                            SLICE_LITERAL("the database cannot be reached")},
-        [SHED_BUFFERS] = {STAT_shed_buffers, STAT_pool_shed_buffers, SLICE_LITERAL("the buffers are full")},
-        [SHED_CONNECTIONS] = {STAT_shed_connections, STAT_POOL_N, SLICE_LITERAL("too many connections")},
-    };
-    const struct server_route *route = r->req_route;
     unsigned status =
         r->req_route != NULL ? r->req_route->route_conf->route_shed_status : r->req_server->server_shed.shed_status;
 
-    if (!r->req_shed) { /* else there was no buffer to say so the first time: it is one answer all the same */
-        server_count(r->req_server, causes[cause].shed_stat, 1);
-        if (route != NULL && route->route_handler == &handler_sql && cause != SHED_CONNECTIONS)
-            stat_pool_add(route->route_conf->route_pool, causes[cause].shed_pool_stat, 1);
-    }
-    r->req_shed = true;
+    if (!r->req_shed) /* else there was no buffer to say so the first time: it is one answer all the same */
+        r->req_shed = (uint8_t)(1 + cause);
     if (is_optimistic(status)) { /* the operator wants the client to believe that it went well */
         request_clear(r);
         r->req_status = (uint16_t)status;
@@ -199,7 +196,20 @@ void request_shed(struct request *r, enum request_shed_cause cause)
         return;
     }
     request_problem(r, status,
-                    &(struct problem){.problem_detail = causes[cause].shed_detail, .problem_retry_after = true});
+                    &(struct problem){.problem_detail = sheds[cause].shed_detail, .problem_retry_after = true});
+}
+
+void request_count_shed(const struct request *r)
+{
+    const struct server_route *route = r->req_route;
+    unsigned cause = r->req_shed - 1u;
+
+    server_count(r->req_server, sheds[cause].shed_stat, 1);
+    if (route == NULL || route->route_index < 0)
+        return;
+    stat_route_add((unsigned)route->route_index, STAT_route_shed, 1);
+    if (route->route_handler == &handler_sql && cause != SHED_CONNECTIONS)
+        stat_pool_add(route->route_conf->route_pool, sheds[cause].shed_pool_stat, 1);
 }
 
 void request_finish(struct request *r, enum handler_result result)
@@ -231,6 +241,16 @@ void request_look(struct request *r)
     CHECK_OBJ(r, REQUEST_MAGIC);
     if (r->req_conn != NULL)
         conn_look(r->req_conn);
+}
+
+void request_bequeath(struct request *heir)
+{
+    TAILQ_INSERT_TAIL(&heir->req_server->server_heirs, &heir->req_query, query_link);
+}
+
+void request_disinherit(struct request *heir)
+{
+    TAILQ_REMOVE(&heir->req_server->server_heirs, &heir->req_query, query_link);
 }
 
 bool request_abandoned(const struct request *r)
@@ -352,11 +372,11 @@ void request_render(struct request *r)
 {
     if (r->req_out.out_error != OUT_OK)
         render_error(r);
-    request_count(r, r->req_route, r->req_status);
     if (__builtin_expect(r->req_server->server_careful, 0))
         render_careful(r);
     else if (!render_usual(r))
         render_other(r);
+    request_count(r, r->req_route, r->req_status);
 }
 
 /* Where answers have more fields, or a line in the log. */
@@ -440,17 +460,12 @@ static inline bool render_usual(struct request *r)
  * what only reads; a statement that may have written something has run. */
 static void render_error(struct request *r)
 {
-    const struct conf *conf = r->req_server->server_conf;
-    const struct server_route *route = r->req_route;
-
     if (r->req_out.out_error == OUT_LIMIT) {
         server_count(r->req_server, STAT_limit_response_bytes, 1);
         request_problem(
             r, 500,
             &(struct problem){.problem_detail = SLICE_LITERAL("the answer is larger than limits.response_bytes")});
-    } else if (route != NULL && route->route_conf->route_handler == HANDLER_SQL &&
-               r->req_query.magic == PG_QUERY_MAGIC &&
-               !conf->conf_pools[route->route_conf->route_pool].pool_read_only) {
+    } else if (statement_ran(r)) {
         server_count(r->req_server, STAT_limit_buffers, 1);
         request_problem(r, 500,
                         &(struct problem){.problem_detail = SLICE_LITERAL(
@@ -458,6 +473,32 @@ static void render_error(struct request *r)
     } else {
         request_shed(r, SHED_BUFFERS);
     }
+}
+
+/* Not even a head could be had: the answer will be one without a buffer (conn_emergency), which says as much. */
+static void render_nothing(struct request *r)
+{
+    out_reset(&r->req_out);
+    if (r->req_shed)
+        return;
+    if (statement_ran(r)) {
+        if (r->req_status < 500)
+            server_count(r->req_server, STAT_limit_buffers, 1);
+        r->req_status = 500;
+        return;
+    }
+    request_shed(r, SHED_BUFFERS);
+    out_reset(&r->req_out);
+}
+
+/* Whether it may have written something.  What was shed has not run. */
+static bool statement_ran(const struct request *r)
+{
+    const struct conf *conf = r->req_server->server_conf;
+    const struct server_route *route = r->req_route;
+
+    return !r->req_shed && route != NULL && route->route_conf->route_handler == HANDLER_SQL &&
+           r->req_query.magic == PG_QUERY_MAGIC && !conf->conf_pools[route->route_conf->route_pool].pool_read_only;
 }
 
 void request_defer(struct request *r)
@@ -493,9 +534,15 @@ void request_release(struct request *r)
 
 void request_free(struct request *r)
 {
+    struct server *s = r->req_server;
+
     request_release(r);
     r->magic = 0;
-    slab_put(r->req_server->server_requests, r);
+    if (r->req_extra) {
+        s->server_extra--;
+        server_call(s);
+    }
+    slab_put(s->server_requests, r);
 }
 
 /* Puts the head, the extra fields and the empty line in front of the body: into the room kept for it, or into a block
@@ -522,7 +569,7 @@ static void put_head(struct request *r, const char *head, size_t len)
     out_literal(&o, "\r\n");
     if (o.out_error != OUT_OK) {
         out_reset(&o);
-        out_reset(&r->req_out); /* conn_answer sees that there is nothing */
+        render_nothing(r);
         return;
     }
     out_append(&o, &r->req_out);

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "worker/handler/handler.h"
+#include "worker/handler/share.h"
 #include "worker/http/chunked.h"
 #include "worker/route/params.h"
 #include "worker/route/router.h"
@@ -16,7 +17,6 @@
 struct conn;
 struct server;
 struct server_route;
-struct share_place;
 
 enum request_state {                    /* where it is: */
                      REQUEST_READING,   /* conn_reading of its connection: head or body still coming */
@@ -35,7 +35,7 @@ struct request {
     unsigned magic;
     uint8_t req_state;       /* enum request_state */
     bool req_close;          /* close the connection behind the answer */
-    bool req_shed;           /* the answer is a shed */
+    uint8_t req_shed;        /* the answer is a shed: 1 + enum request_shed_cause */
     uint8_t req_retry_after; /* send Retry-After: 1: shed.retry_after; REQUEST_RETRY_OWN: req_retry_s */
     bool req_continue;       /* 100 Continue is still to be sent */
     bool req_in_body;        /* the head is complete */
@@ -59,14 +59,18 @@ struct request {
     size_t req_body_seen;    /* ... at the last look, see deadlines.c */
     uint32_t req_body_looks; /* left until body_ms is over */
     uint16_t req_retry_s;
-    bool req_behind; /* others of its connection were in progress when it began */
-    struct http_chunked req_chunked;
+    bool req_behind;  /* others of its connection were in progress when it began */
+    bool req_extra;   /* it is not its connection's first place: counted in server_extra */
+    uint8_t req_role; /* enum share_role, of a route with `share` */
+    union {
+        struct http_chunked req_chunked; /* until its body is complete */
+        struct share_seat req_seat;      /* from then on, by req_role */
+    };
     struct http_request req_http;
     const struct slice *req_args; /* of the path; valid inside handler_request */
     uint64_t req_started_ns;
     uint64_t req_rows; /* of its query, so far */
     struct pg_query req_query;
-    struct share_place *req_place; /* of a route with `share`: where it leads or follows; NULL: nowhere */
     char req_peer[INET6_ADDRSTRLEN];
     struct param_value req_values[]; /* as many as the route with the most parameters has */
 };
@@ -78,6 +82,8 @@ TAILQ_HEAD(request_list, request);
 
 /* Puts the status line and fields before the body that the handler made: req_out is the whole answer afterwards. */
 void request_render(struct request *r);
+/* Its answer, which is a shed, is put on the connection: counts it by cause, pool and route. */
+void request_count_shed(const struct request *r);
 /* Its answer is more than may wait behind others: drops it, for the request to be run again when it is the first. */
 void request_defer(struct request *r);
 /* Gives back its buffers, request and answer; the object stays, for an orphan's request_finish. */

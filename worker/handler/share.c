@@ -5,35 +5,31 @@
 #include "worker/handler/request.h"
 
 #define SHARE_MAGIC 0x5aa4e0edu
-#define SHARE_PLACES 64u /* different questions of one route at the same time; a power of two */
+#define SHARE_CHAINS 256u /* a power of two */
 
+LIST_HEAD(share_chain, request);
 TAILQ_HEAD(share_list, pg_query);
-
-struct share_place {
-    struct request *place_leader;      /* NULL: free */
-    struct share_list place_followers; /* their queries, which are idle */
-};
 
 struct share {
     unsigned magic;
     unsigned share_values;
-    struct share_place share_places[SHARE_PLACES];
+    struct share_list share_done; /* those answered: their queries, which are idle */
+    struct share_chain share_chains[SHARE_CHAINS];
 };
 
-static struct share_place *share_find(struct share *s, const struct request *r);
+static struct share_chain *share_find(struct share *s, const struct request *r);
 static bool share_same(const struct share *s, const struct request *a, const struct request *b);
+static void seat_leave(struct request *r);
 
 struct share *share_new(unsigned values)
 {
-    struct share *s = calloc(1, sizeof(*s));
-    unsigned i;
+    struct share *s = calloc(1, sizeof(*s)); /* chains of nobody */
 
     if (s == NULL)
         return NULL;
     s->magic = SHARE_MAGIC;
     s->share_values = values;
-    for (i = 0; i < SHARE_PLACES; i++)
-        TAILQ_INIT(&s->share_places[i].place_followers);
+    TAILQ_INIT(&s->share_done);
     return s;
 }
 
@@ -51,71 +47,114 @@ void share_free(struct share **sp)
 
 bool share_join(struct share *s, struct request *r)
 {
-    struct share_place *place = share_find(s, r);
+    struct request *leader;
 
     CHECK_OBJ(s, SHARE_MAGIC);
-    r->req_place = NULL;
-    if (place->place_leader == NULL || !share_same(s, place->place_leader, r))
+    r->req_role = SHARE_ALONE;
+    LIST_FOREACH(leader, share_find(s, r), req_seat.seat_link)
+    if (share_same(s, leader, r))
+        break;
+    if (leader == NULL)
         return false;
-    r->req_place = place;
-    TAILQ_INSERT_TAIL(&place->place_followers, request_query(r), query_link);
+    r->req_role = SHARE_FOLLOWS;
+    r->req_seat.seat_next = leader;
+    r->req_seat.seat_previous = leader->req_seat.seat_previous;
+    leader->req_seat.seat_previous->req_seat.seat_next = r;
+    leader->req_seat.seat_previous = r;
     return true;
 }
 
 void share_lead(struct share *s, struct request *r)
 {
-    struct share_place *place = share_find(s, r);
-
-    if (place->place_leader != NULL)
-        return; /* another question has it */
-    place->place_leader = r;
-    r->req_place = place;
+    CHECK_OBJ(s, SHARE_MAGIC);
+    if (r->req_role == SHARE_ALONE)
+        r->req_seat.seat_next = r->req_seat.seat_previous = r;
+    r->req_role = SHARE_LEADS;
+    LIST_INSERT_HEAD(share_find(s, r), r, req_seat.seat_link);
 }
 
 void share_close(struct request *leader)
 {
-    if (leader->req_place != NULL)
-        leader->req_place->place_leader = NULL;
+    AN(leader->req_role == SHARE_LEADS || leader->req_role == SHARE_INHERITS);
+    if (leader->req_role == SHARE_LEADS)
+        LIST_REMOVE(leader, req_seat.seat_link);
+    leader->req_role = SHARE_CLOSED;
 }
 
 struct request *share_next(struct request *leader)
 {
-    struct share_place *place = leader->req_place;
-    struct pg_query *q = place != NULL ? TAILQ_FIRST(&place->place_followers) : NULL;
+    struct request *r = leader->req_seat.seat_next;
 
-    if (q == NULL) {
-        leader->req_place = NULL;
+    AN(leader->req_role == SHARE_CLOSED);
+    if (r == leader) {
+        leader->req_role = SHARE_ALONE;
         return NULL;
     }
-    TAILQ_REMOVE(&place->place_followers, q, query_link);
-    request_of_query(q)->req_place = NULL;
+    seat_leave(r);
+    return r;
+}
+
+void share_answered(struct share *s, struct request *follower)
+{
+    AN(follower->req_role == SHARE_ALONE);
+    follower->req_role = SHARE_ANSWERED;
+    TAILQ_INSERT_TAIL(&s->share_done, &follower->req_query, query_link);
+}
+
+struct request *share_take(struct share *s)
+{
+    struct pg_query *q = TAILQ_FIRST(&s->share_done);
+
+    if (q == NULL)
+        return NULL;
+    TAILQ_REMOVE(&s->share_done, q, query_link);
+    request_of_query(q)->req_role = SHARE_ALONE;
     return request_of_query(q);
 }
 
-bool share_leave(struct request *r, struct request **heir)
+bool share_leave(struct share *s, struct request *r, struct request **heir)
 {
-    struct share_place *place = r->req_place;
-    struct pg_query *q;
+    enum share_role role = (enum share_role)r->req_role;
+    struct request *next;
 
+    CHECK_OBJ(s, SHARE_MAGIC);
     *heir = NULL;
-    r->req_place = NULL;
-    if (place == NULL)
+    switch (role) {
+    case SHARE_ALONE:
         return false;
-    if (place->place_leader != r) {
-        TAILQ_REMOVE(&place->place_followers, &r->req_query, query_link);
+    case SHARE_FOLLOWS:
+        seat_leave(r);
         return true;
+    case SHARE_ANSWERED:
+        r->req_role = SHARE_ALONE;
+        TAILQ_REMOVE(&s->share_done, &r->req_query, query_link);
+        return true;
+    case SHARE_LEADS:
+        LIST_REMOVE(r, req_seat.seat_link);
+        break;
+    case SHARE_INHERITS:
+        break;
+    case SHARE_CLOSED:
+        AZ("nobody leaves while it is being answered");
     }
-    place->place_leader = NULL;
-    q = TAILQ_FIRST(&place->place_followers);
-    if (q == NULL)
-        return false;
-    TAILQ_REMOVE(&place->place_followers, q, query_link);
-    *heir = place->place_leader = request_of_query(q);
-    return false;
+    next = r->req_seat.seat_next;
+    if (next != r) {
+        next->req_role = SHARE_INHERITS;
+        *heir = next;
+    }
+    seat_leave(r);
+    return role == SHARE_INHERITS;
+}
+
+static void seat_leave(struct request *r)
+{
+    r->req_role = SHARE_ALONE;
+    r->req_seat.seat_previous->req_seat.seat_next = r->req_seat.seat_next;
+    r->req_seat.seat_next->req_seat.seat_previous = r->req_seat.seat_previous;
 }
 
 /* Where it belongs (FNV-1a over the values). */
-static struct share_place *share_find(struct share *s, const struct request *r)
+static struct share_chain *share_find(struct share *s, const struct request *r)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     unsigned i, k;
@@ -127,7 +166,7 @@ static struct share_place *share_find(struct share *s, const struct request *r)
         for (k = 0; k < v->value_len; k++)
             hash = (hash ^ (unsigned char)v->value_p[k]) * 0x100000001b3u;
     }
-    return &s->share_places[(hash ^ hash >> 32) % SHARE_PLACES];
+    return &s->share_chains[(hash ^ hash >> 32) % SHARE_CHAINS];
 }
 
 static bool share_same(const struct share *s, const struct request *a, const struct request *b)

@@ -40,8 +40,10 @@ static void sql_free(void *state);
 static enum handler_result sql_request(struct request *r, void *state);
 static enum handler_result sql_request_unusual(struct request *r, struct sql *sql) __attribute__((noinline));
 static bool sql_abandon(struct request *r, void *state);
-static void sql_inherit(struct request *heir, struct sql *sql);
-static void sql_answer_followers(struct request *leader, enum pg_outcome outcome, const struct pg_error *error);
+static void sql_inherit(struct request *heir, void *state);
+static void sql_finish_all(struct sql *sql, struct request *leader, enum pg_outcome outcome,
+                           const struct pg_error *error);
+static void sql_copy(struct request *follower, const struct request *leader);
 static bool sql_is_shed(enum pg_outcome outcome);
 static const char *sql_described(struct pg_statement *s, void *arg);
 static int sql_bind(struct pg_query *q, struct out *o);
@@ -63,6 +65,7 @@ const struct handler handler_sql = {
     .handler_free = sql_free,
     .handler_request = sql_request,
     .handler_abandon = sql_abandon,
+    .handler_inherit = sql_inherit,
 };
 
 static const struct pg_query_ops sql_ops = {
@@ -206,7 +209,7 @@ static enum handler_result sql_request(struct request *r, void *state)
 static enum handler_result sql_request_unusual(struct request *r, struct sql *sql)
 {
     if (sql->sql_kept != NULL && kept_answer(sql->sql_kept, r)) {
-        r->req_query.magic = 0; /* there is none: see render_error */
+        r->req_query.magic = 0; /* there is none: see statement_ran */
         if (r->req_status == 404)
             sql_no_row(r);
         return HANDLER_DONE;
@@ -217,7 +220,7 @@ static enum handler_result sql_request_unusual(struct request *r, struct sql *sq
         stat_pool_add(sql->sql_route->route_pool, STAT_pool_shared, 1);
         return HANDLER_SUSPEND;
     }
-    r->req_place = NULL;
+    r->req_role = SHARE_ALONE;
     if (request_submit(r) != HANDLER_SUSPEND)
         return HANDLER_DONE;
     share_lead(sql->sql_share, r);
@@ -227,55 +230,65 @@ static enum handler_result sql_request_unusual(struct request *r, struct sql *sq
 static bool sql_abandon(struct request *r, void *state)
 {
     struct sql *sql = state;
-    struct request *heir = NULL;
-    bool gone;
+    struct request *heir;
+    bool idle;
 
     if (sql->sql_share == NULL)
         return pg_query_abandon(request_query(r));
-    if (share_leave(r, &heir))
-        return true;
-    gone = pg_query_abandon(request_query(r)); /* first: its place in the queue is free for the heir */
+    if (r->req_role == SHARE_INHERITS)
+        request_disinherit(r);
+    idle = share_leave(sql->sql_share, r, &heir);
     if (heir != NULL)
-        sql_inherit(heir, sql);
-    return gone;
+        request_bequeath(heir);
+    return idle || pg_query_abandon(request_query(r));
 }
 
 /* The leader has left: its answer would be dropped row by row, so that the question is asked again. */
-static void sql_inherit(struct request *heir, struct sql *sql)
+static void sql_inherit(struct request *heir, void *state)
 {
+    struct sql *sql = state;
     enum pg_outcome outcome =
         pg_pool_submit(sql->sql_statement.statement_pool, request_query(heir), heir->req_server->server_now_ns);
 
-    if (outcome == PG_DONE)
+    if (outcome == PG_DONE) {
+        share_lead(sql->sql_share, heir);
         return;
+    }
     request_outcome(heir, outcome, NULL);
-    sql_answer_followers(heir, outcome, NULL);
-    request_finish(heir, HANDLER_DONE);
+    sql_finish_all(sql, heir, outcome, NULL);
 }
 
-/* A leader's answer is complete but for its head: everybody who follows gets the same. */
-static void sql_answer_followers(struct request *leader, enum pg_outcome outcome, const struct pg_error *error)
+/* A leader's answer is complete but for its head: everybody who follows gets the same.  Nobody is finished before all
+ * have it: finishing may close a connection behind its answer, and with it others who wait here, the leader too. */
+static void sql_finish_all(struct sql *sql, struct request *leader, enum pg_outcome outcome,
+                           const struct pg_error *error)
 {
     struct request *f;
 
     share_close(leader);
     while ((f = share_next(leader)) != NULL) {
-        const struct buf *b;
-
-        if (sql_is_shed(outcome)) { /* counted one by one */
-            request_outcome(f, outcome, error);
-            request_finish(f, HANDLER_DONE);
-            continue;
-        }
-        f->req_status = leader->req_status;
-        f->req_type = leader->req_type;
-        f->req_retry_after = leader->req_retry_after;
-        for (b = leader->req_out.out_head; b != NULL; b = b->buf_next)
-            out_write(request_out(f), b->buf_data + b->buf_start, b->buf_end - b->buf_start);
-        if (leader->req_out.out_error != OUT_OK)
-            f->req_out.out_error = leader->req_out.out_error;
-        request_finish(f, HANDLER_DONE);
+        if (sql_is_shed(outcome))
+            request_outcome(f, outcome, error); /* counted one by one */
+        else
+            sql_copy(f, leader);
+        share_answered(sql->sql_share, f);
     }
+    request_finish(leader, HANDLER_DONE);
+    while ((f = share_take(sql->sql_share)) != NULL)
+        request_finish(f, HANDLER_DONE);
+}
+
+static void sql_copy(struct request *follower, const struct request *leader)
+{
+    const struct buf *b;
+
+    follower->req_status = leader->req_status;
+    follower->req_type = leader->req_type;
+    follower->req_retry_after = leader->req_retry_after;
+    for (b = leader->req_out.out_head; b != NULL; b = b->buf_next)
+        out_write(request_out(follower), b->buf_data + b->buf_start, b->buf_end - b->buf_start);
+    if (leader->req_out.out_error != OUT_OK)
+        follower->req_out.out_error = leader->req_out.out_error;
 }
 
 static bool sql_is_shed(enum pg_outcome outcome)
@@ -427,8 +440,10 @@ static void sql_done(struct pg_query *q, enum pg_outcome outcome, const struct p
             sql_failed(r, sql, outcome, error);
         if (sql->sql_unusual && sql->sql_kept != NULL && outcome == PG_DONE)
             kept_store(sql->sql_kept, r);
-        if (sql->sql_unusual && sql->sql_share != NULL)
-            sql_answer_followers(r, outcome, error);
+        if (sql->sql_unusual && sql->sql_share != NULL) {
+            sql_finish_all(sql, r, outcome, error);
+            return;
+        }
     }
     request_finish(r, HANDLER_DONE);
 }
@@ -498,6 +513,7 @@ static void sql_bad_parameter(struct request *r, const struct params_error *erro
     struct problem p = {.problem_detail = {error->error_why, strlen(error->error_why)},
                         .problem_coded = error->error_coded};
 
+    r->req_query.magic = 0; /* there is none: see statement_ran */
     if (error->error_param != NULL)
         p.problem_parameter = (struct slice){error->error_param->param_spec, strlen(error->error_param->param_spec)};
     request_problem(r, error->error_status, &p);

@@ -30,6 +30,7 @@ static void conn_order(struct conn *c) __attribute__((noinline));
 static bool conn_send(struct conn *c);
 static void conn_end(struct conn *c);
 static void conn_free(struct conn *c);
+static void request_abandon(struct request *r);
 static struct in6_addr peer_address(const struct sockaddr *peer);
 
 void server_clock(struct server *s)
@@ -82,7 +83,6 @@ void conn_open(const struct listener *l, int fd, const struct sockaddr *peer)
 void conn_close(struct conn *c)
 {
     struct server *s = c->conn_server;
-    struct request *r;
 
     CHECK_OBJ(c, CONN_MAGIC);
     if (c->conn_fd < 0)
@@ -93,12 +93,10 @@ void conn_close(struct conn *c)
     TAILQ_REMOVE(&s->server_lists[c->conn_state], c, conn_link);
     if (c->conn_reads != CONN_IDLE)
         conn_reads_stop(c);
+    conn_uncall(c);
     if (c->conn_client != 0)
         clients_leave(s->server_clients, c->conn_client);
-    while ((r = TAILQ_FIRST(&c->conn_requests)) != NULL) {
-        TAILQ_REMOVE(&c->conn_requests, r, req_link);
-        request_abandon(r);
-    }
+    conn_abandon(c);
     if (c->conn_reading != NULL)
         request_free(c->conn_reading);
     if (c->conn_buf != NULL)
@@ -111,6 +109,7 @@ void conn_close(struct conn *c)
         conn_free(c);
     if (s->server_paused)
         server_accept_resume(s);
+    server_inherit(s);
 }
 
 /* The end of a closed connection that nobody looks at any more. */
@@ -147,6 +146,8 @@ bool server_flush(struct server *s)
         }
         conn_settle(c);
     }
+    if (!TAILQ_EMPTY(&s->server_lists[CONN_PLACE]))
+        server_call(s); /* those who were called may not have taken their places */
     return !STAILQ_EMPTY(&s->server_dirty);
 }
 
@@ -339,16 +340,24 @@ static void conn_order(struct conn *c)
     }
     if (c->conn_out.out_bytes > 0 && c->conn_writable && !conn_send(c))
         return;
+    if (c->conn_closing && c->conn_out.out_bytes == 0 && c->conn_requests_n > 0 &&
+        TAILQ_FIRST(&c->conn_requests)->req_state == REQUEST_ANSWERED)
+        conn_answer(c); /* the last one, for which there is no buffer */
     if (c->conn_held && c->conn_out.out_bytes == 0)
         conn_resume(c);
     if (c->conn_held && c->conn_out.out_bytes == 0 && !conn_waits(c)) {
         c->conn_held = false;
+        if (c->conn_reads == CONN_PLACE)
+            conn_reads_stop(c);
         conn_serve(c);
         if (!conn_read(c))
             return;
         if (c->conn_out.out_bytes > 0)
             conn_touch(c);
+    } else if (c->conn_held && c->conn_out.out_bytes == 0 && c->conn_reads == CONN_IDLE && !c->conn_closing) {
+        conn_line_again(c);
     }
+    conn_uncall(c); /* one who does not read, say, must not keep the place from those behind it */
     if (c->conn_reading != NULL || c->conn_reads != CONN_IDLE)
         conn_time_reading(c);
     if (c->conn_out.out_bytes > 0)
@@ -425,18 +434,54 @@ static void conn_end(struct conn *c)
     conn_discard(c);
 }
 
-void request_abandon(struct request *r)
+void conn_abandon(struct conn *c)
+{
+    struct request *r;
+
+    while ((r = TAILQ_FIRST(&c->conn_requests)) != NULL) {
+        TAILQ_REMOVE(&c->conn_requests, r, req_link);
+        request_abandon(r);
+    }
+    c->conn_requests_n = 0;
+}
+
+void server_inherit(struct server *s)
+{
+    struct pg_query *q;
+
+    if (s->server_inherits)
+        return; /* one of them was refused, and its answer closes a connection: whoever has called it goes on */
+    s->server_inherits = true;
+    while ((q = TAILQ_FIRST(&s->server_heirs)) != NULL) {
+        struct request *r = request_of_query(q);
+
+        TAILQ_REMOVE(&s->server_heirs, q, query_link);
+        r->req_route->route_handler->handler_inherit(r, r->req_route->route_state);
+    }
+    s->server_inherits = false;
+}
+
+void server_disinherit(struct server *s)
+{
+    s->server_inherits = true;
+}
+
+/* The request is on no list any more. */
+static void request_abandon(struct request *r)
 {
     struct server *s = r->req_server;
 
     CHECK_OBJ(r, REQUEST_MAGIC);
     server_count(s, STAT_http_aborted, 1);
-    if (s->server_access != NULL && r->req_state != REQUEST_ANSWERED) /* else it has its line */
+    if (s->server_access != NULL &&
+        (r->req_state != REQUEST_ANSWERED || r->req_out.out_bytes == 0)) /* else it has its line */
         access_note_abandoned(s->server_access, r);
     r->req_conn = NULL;
     if (r->req_state == REQUEST_SUSPENDED &&
         !r->req_route->route_handler->handler_abandon(r, r->req_route->route_state)) {
         r->req_state = REQUEST_ORPHANED;
+        s->server_extra += !r->req_extra;
+        r->req_extra = true;
         request_release(r);
         return;
     }

@@ -108,6 +108,7 @@ static void conn_late(struct conn *c)
     case CONN_BUSY:
     case CONN_HEAD:
     case CONN_BODY:
+    case CONN_PLACE:
     case CONN_STATES:
         AZ("no deadline in this state");
     }
@@ -155,6 +156,8 @@ void conn_time_reading(struct conn *c)
     struct server *s = c->conn_server;
     enum conn_state awaits = conn_awaits(c);
 
+    if (c->conn_reads == CONN_PLACE && c->conn_held && !c->conn_closing)
+        return;
     if (awaits != (enum conn_state)c->conn_reads || !c->conn_timed) {
         if (c->conn_reads != CONN_IDLE)
             conn_reads_stop(c);
@@ -175,9 +178,39 @@ void conn_time_reading(struct conn *c)
 
 void conn_reads_stop(struct conn *c)
 {
-    AN(c->conn_reads == CONN_HEAD || c->conn_reads == CONN_BODY);
+    AN(c->conn_reads == CONN_HEAD || c->conn_reads == CONN_BODY || c->conn_reads == CONN_PLACE);
     TAILQ_REMOVE(&c->conn_server->server_lists[c->conn_reads], c, conn_read_link);
     c->conn_reads = CONN_IDLE;
+}
+
+void conn_line_up(struct conn *c)
+{
+    c->conn_held = true;
+    if (c->conn_reads == CONN_PLACE)
+        return;
+    if (c->conn_reads != CONN_IDLE)
+        conn_reads_stop(c);
+    c->conn_reads = CONN_PLACE;
+    TAILQ_INSERT_TAIL(&c->conn_server->server_lists[CONN_PLACE], c, conn_read_link);
+}
+
+void server_call(struct server *s)
+{
+    struct conn *c;
+
+    while ((c = TAILQ_FIRST(&s->server_lists[CONN_PLACE])) != NULL &&
+           s->server_extra + s->server_called < s->server_extra_max) {
+        conn_reads_stop(c);
+        c->conn_called = true;
+        s->server_called++;
+        conn_touch(c);
+    }
+}
+
+void conn_uncall(struct conn *c)
+{
+    c->conn_server->server_called -= c->conn_called;
+    c->conn_called = false;
 }
 
 static enum conn_state conn_awaits(const struct conn *c)

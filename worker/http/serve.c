@@ -11,6 +11,7 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 static bool conn_hold(const struct conn *c);
+static inline bool conn_short(const struct conn *c);
 static bool is_safe(const struct request *r);
 static struct request *request_begin(struct conn *c);
 static bool head_parse(struct conn *c, struct request *r);
@@ -21,7 +22,6 @@ static bool body_chunks(struct conn *c, struct request *r, char *in, size_t n, s
 static bool body_grow(struct conn *c, struct request *r);
 static void body_leftover(struct conn *c, const char *p, size_t n);
 static bool head_room(struct conn *c);
-static void conn_no_buffers(struct conn *c);
 static void request_run(struct conn *c, struct request *r);
 static enum handler_result request_find(struct conn *c, struct request *r) __attribute__((noinline));
 static inline enum handler_result request_handle(struct request *r, int route, const struct slice *args);
@@ -37,6 +37,10 @@ bool conn_room(struct conn *c, char **to, size_t *room)
      * is in the buffer belongs to those behind it. */
     if (conn_hold(c) || (r != NULL && r->req_state == REQUEST_HELD)) {
         c->conn_held = true;
+        return false;
+    }
+    if (r == NULL && conn_short(c)) {
+        conn_line_up(c);
         return false;
     }
     if (r != NULL && r->req_in_body && r->req_body_buf != NULL) {
@@ -112,6 +116,10 @@ void conn_serve(struct conn *c)
                 c->conn_held = true;
                 break;
             }
+            if (conn_short(c)) {
+                conn_line_up(c);
+                break;
+            }
             r = request_begin(c);
             if (r == NULL)
                 break;
@@ -137,8 +145,9 @@ void conn_serve(struct conn *c)
 
 bool conn_waits(const struct conn *c)
 {
-    return conn_hold(c) ||
-           (c->conn_reading != NULL && c->conn_reading->req_state == REQUEST_HELD && c->conn_requests_n > 0);
+    const struct request *r = c->conn_reading;
+
+    return conn_hold(c) || (r == NULL ? conn_short(c) : r->req_state == REQUEST_HELD && c->conn_requests_n > 0);
 }
 
 /* Whether no further request may begin now. */
@@ -150,6 +159,24 @@ static bool conn_hold(const struct conn *c)
         return c->conn_out.out_bytes > SERVER_OUT_HIGH;
     return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > SERVER_OUT_HIGH || c->conn_serial ||
            !is_safe(first);
+}
+
+/* Whether there is no place for one more behind those in progress: each connection has one for its first, and what is
+ * pipelined behind shares what else there is, one at a time where others wait.  It stays in the buffer, or in the
+ * kernel's, until it is called, or those before it are answered: then it is the first. */
+static inline bool conn_short(const struct conn *c)
+{
+    const struct server *s = c->conn_server;
+
+    if (c->conn_requests_n == 0 || c->conn_called || c->conn_stub != NULL) /* the latter's head is read to its end */
+        return false;
+    return s->server_extra + s->server_called >= s->server_extra_max || !TAILQ_EMPTY(&s->server_lists[CONN_PLACE]);
+}
+
+void conn_line_again(struct conn *c)
+{
+    if (c->conn_reading == NULL && !conn_hold(c) && conn_short(c))
+        conn_line_up(c);
 }
 
 static bool is_safe(const struct request *r)
@@ -169,11 +196,8 @@ static struct request *request_begin(struct conn *c)
     struct server *s = c->conn_server;
     struct request *r = slab_get(s->server_requests);
 
-    if (r == NULL) {
-        if (c->conn_requests_n > 0)
-            c->conn_held = true;
-        else
-            conn_no_buffers(c);
+    if (r == NULL) { /* there is one for each connection, and for each that server_extra_max allows: see places() */
+        conn_no_buffers(c);
         return NULL;
     }
     memset(r, 0, offsetof(struct request, req_conn)); /* the parser clears req_http */
@@ -183,6 +207,11 @@ static struct request *request_begin(struct conn *c)
     r->req_out.out_buffers = s->server_buffers;
     r->req_fields.out_head = NULL;
     r->req_query.magic = 0;
+    r->req_extra = c->conn_requests_n > 0;
+    if (UNLIKELY(r->req_extra)) {
+        s->server_extra++;
+        conn_uncall(c);
+    }
     r->req_peer[0] = '\0';
     r->req_parser.parser_memo = s->server_memo;
     c->conn_reading = r;
@@ -406,13 +435,6 @@ static bool head_room(struct conn *c)
     to->buf_start = 0;
     to->buf_end = have;
     return true;
-}
-
-/* The buffer budget is spent before the request could be read: shed it without one. */
-static void conn_no_buffers(struct conn *c)
-{
-    server_count(c->conn_server, STAT_shed_buffers, 1);
-    conn_emergency(c, c->conn_reading);
 }
 
 /* Runs a complete request. */

@@ -15,9 +15,9 @@
 #include "worker/mem/buffers.h"
 #include "worker/mem/slab.h"
 
-/* Which of the server's lists a connection is on; each but BUSY has deadlines, the oldest first.  It is on one of five
- * by what it does (conn_state), and on one of the last two as well while it reads (conn_reads), so that nothing else
- * that it does moves the deadline of what is coming. */
+/* Which of the server's lists a connection is on; each but BUSY and PLACE has deadlines, the oldest first.  It is on
+ * one of five by what it does (conn_state), and on one of the last three as well while it reads or would like to
+ * (conn_reads), so that nothing else that it does moves the deadline of what is coming. */
 enum conn_state {
     CONN_IDLE,   /* nothing read, nothing to do: holds no buffer */
     CONN_BUSY,   /* requests are running (the pool's limits apply), or it only reads */
@@ -26,6 +26,7 @@ enum conn_state {
     CONN_LINGER, /* answered and shut down for writing; what still comes is read and dropped (RFC 9112 9.6) */
     CONN_HEAD,   /* a request's head, or the PROXY header, is coming: header_ms from its first octet */
     CONN_BODY,   /* a request's body is coming: body_ms from the end of its head, looked at in between for its rate */
+    CONN_PLACE,  /* there is no place for a further request behind those in progress (conn_short): waits in line */
     CONN_STATES
 };
 
@@ -37,6 +38,7 @@ enum conn_shed { /* why its request is turned away */
 
 TAILQ_HEAD(conn_list, conn);
 STAILQ_HEAD(conn_queue, conn);
+TAILQ_HEAD(request_heirs, pg_query);
 
 #define CONN_MAGIC 0xc0223cc0u
 
@@ -46,7 +48,7 @@ struct conn {
     union { /* of a connection between two requests all of these are zero: one look tells */
         struct {
             uint8_t conn_state; /* enum conn_state */
-            uint8_t conn_reads; /* CONN_HEAD, CONN_BODY; CONN_IDLE: on neither list */
+            uint8_t conn_reads; /* CONN_HEAD, CONN_BODY, CONN_PLACE; CONN_IDLE: on none of these lists */
             bool conn_eof;      /* the client has sent FIN */
             bool conn_hangup;   /* ... as the loop told: a short read does not mean drained */
             bool conn_closing;  /* no further request is read; close when all is sent */
@@ -62,6 +64,7 @@ struct conn {
     bool conn_big_reads;  /* the last buffer was filled: take a larger one next */
     bool conn_timed : 1;  /* conn_read_deadline_ms is that of the head or body that is coming now */
     bool conn_kept : 1;   /* somebody still looks at it: closing it does not free it */
+    bool conn_called : 1; /* it was the first in line: a place is kept for its next request */
     bool conn_serial : 1; /* it asks for answers too large to wait for each other: its requests run one by one */
     uint8_t conn_shed;    /* enum conn_shed */
     uint16_t conn_requests_n;
@@ -106,6 +109,7 @@ struct server_route {
 #define SERVER_MAGIC 0x5e40e45eu
 #define SERVER_LISTENERS_MAX 64u
 #define SERVER_PIPELINE_MAX 64u /* requests of one connection in progress at the same time */
+#define SERVER_EMERGENCY_MAX 1088u
 #define SERVER_OUT_HIGH 262144u /* unsent octets above which no further request of a connection is begun */
 
 struct listener {
@@ -133,14 +137,18 @@ struct server {
     struct buffers *server_buffers;
     size_t server_share; /* octets of an answer that waits for others of its connection: see request_limit */
     struct slab *server_conns, *server_requests, *server_stubs;
+    size_t server_extra, server_extra_max; /* requests that are not their connection's first, or have none any more */
+    size_t server_called;                  /* of these places, those that are kept (conn_called) */
+    size_t server_queue;
+    struct request_heirs server_heirs; /* requests to go on with when all who leave now have left */
+    bool server_inherits;
     struct clients *server_clients; /* NULL: not limited */
     struct access *server_access;   /* NULL: not logged */
     int server_reserve_fd;          /* given up for a moment to refuse a connection when there is no descriptor left */
     uint32_t server_accept_told_ms, server_accept_untold; /* the last line about it, and pauses since */
-    /* The answer where there is no buffer for one. */
-    char server_emergency[1024], *server_emergency_date;
+    /* The answer where there is neither a buffer for one nor a request. */
+    char server_emergency[SERVER_EMERGENCY_MAX], *server_emergency_date;
     size_t server_emergency_len, server_emergency_body; /* octets: all of it, its body */
-    size_t server_emergency_cors[2];                    /* where the fields of cors begin and end in it */
     unsigned server_conns_max;                          /* `connections`; a few more are kept to shed politely: */
     unsigned server_conns_all;
     struct router *server_router;
@@ -198,6 +206,12 @@ void conn_again(struct conn *c);
 void conn_time_reading(struct conn *c);
 /* Takes it off the list of what is coming. */
 void conn_reads_stop(struct conn *c);
+/* It waits in line for a place for its next request. */
+void conn_line_up(struct conn *c);
+/* Calls as many of those in line as there are places, the first ones: they are looked at when the turn ends. */
+void server_call(struct server *s);
+/* It has taken its place, or has no use for it. */
+void conn_uncall(struct conn *c);
 
 /* stub.c: the octets of a head that did not come whole, in STUB_OCTETS of their own instead of a buffer and a request
  * object.  stub_put takes them out of conn_buf if they are few enough; stub_take puts them into conn_buf, which is
@@ -218,8 +232,13 @@ bool conn_admit(struct conn *c);
  * is on its way out. */
 bool conn_proxy_header(struct conn *c);
 
-/* The client has left, or will never get this answer: gives the request up; it is on no list any more. */
-void request_abandon(struct request *r);
+/* The client has left, or will never get these answers: gives up all requests of the connection that are parsed and not
+ * sent.  Nothing else happens before server_inherit, which the caller calls when it is through with the connection. */
+void conn_abandon(struct conn *c);
+/* Those who shared a query with one who has left go on by themselves. */
+void server_inherit(struct server *s);
+/* From now on they do not: the pools are about to be freed. */
+void server_disinherit(struct server *s);
 
 /* serve.c: runs the handler of a route with the argument that its path was found with; -1: finds the route first. */
 enum handler_result request_dispatch(struct conn *c, struct request *r, int route, const struct slice *argument);
@@ -234,6 +253,8 @@ static inline bool conn_has_turn(const struct conn *c, const struct request *r)
 }
 /* Whether a connection that is held (conn_held) still has to wait for the answers before it. */
 bool conn_waits(const struct conn *c);
+/* It is held: if what it waits for is a place, it waits in line from now on. */
+void conn_line_again(struct conn *c);
 /* Makes room to read into: false when there is no buffer to be had, or none is wanted now. */
 bool conn_room(struct conn *c, char **to, size_t *room);
 /* n octets have been read to where conn_room said. */
@@ -243,9 +264,14 @@ void conn_refuse(struct conn *c, unsigned status, const char *why);
 
 /* answer.c: moves answered requests, in order, to the output. */
 void conn_answer(struct conn *c);
-/* There is no buffer to answer with: sends a ready-made 503 straight to the socket where that keeps the order, and
- * closes.  r: the request that it is for, as far as that is known; may be NULL. */
-void conn_emergency(struct conn *c, const struct request *r);
+/* The buffer budget is spent before a request could be read: it waits for what goes out before it, or is shed. */
+void conn_no_buffers(struct conn *c);
+/* emergency.c: writes the answer where there is not even a request, when the server is made. */
+void emergency_init(struct server *s);
+/* There is no buffer to answer with: sends what the request's status says, which is a shed or the end of one that has
+ * run, straight to the socket where that keeps the order, counts it, and closes.  r: on no list; NULL: there is no
+ * request, a shed. */
+void conn_emergency(struct conn *c, struct request *r);
 
 static inline void server_count(const struct server *s, enum stat_worker stat, uint64_t n)
 {
@@ -266,8 +292,6 @@ static inline void request_count(const struct request *r, const struct server_ro
         return;
     index = (unsigned)route->route_index;
     stat_route_add(index, STAT_route_requests, 1);
-    if (r->req_shed)
-        stat_route_add(index, STAT_route_shed, 1);
     if (status_class == 4)
         stat_route_add(index, STAT_route_errors_4xx, 1);
     else if (status_class == 5)

@@ -13,7 +13,6 @@
 #include "worker/http/date.h"
 #include "worker/http/memo.h"
 #include "worker/http/respond.h"
-#include "worker/http/status.h"
 #include "worker/route/exact.h"
 
 #define LINGER_MS 2000u
@@ -22,8 +21,8 @@
 #define SHARE_LEAST 4096u
 #define ETAG_LEAST 128u /* octets of a body below which telling that it has not changed saves nothing */
 
+static size_t places(const struct server *s, size_t slots);
 static int server_extras(struct server *s, const struct server_config *config);
-static void server_emergency(struct server *s);
 static void route_etag(struct server_route *route);
 static void route_date(struct server_route *route, const char date[29]);
 static int route_fix(struct server_route *route);
@@ -31,7 +30,6 @@ static int route_init(struct server *s, const struct server_config *config, unsi
 
 int server_init(struct server *s, const struct server_config *config, char why[256])
 {
-    size_t requests;
     const struct conf_timeouts *t = &config->config_conf->conf_timeouts;
     const struct conf *routes = config->config_routes;
     unsigned i;
@@ -66,14 +64,17 @@ int server_init(struct server *s, const struct server_config *config, char why[2
     for (i = 0; i < CONN_STATES; i++)
         TAILQ_INIT(&s->server_lists[i]);
     STAILQ_INIT(&s->server_dirty);
+    TAILQ_INIT(&s->server_heirs);
     for (i = 0; i < routes->conf_routes_n; i++)
         if (routes->conf_routes[i].route_params_n > s->server_values_max)
             s->server_values_max = routes->conf_routes[i].route_params_n;
     s->server_conns = slab_new(sizeof(struct conn), s->server_conns_all);
     s->server_stubs = slab_new(stub_size(), s->server_conns_all);
-    requests = (size_t)config->config_connections + config->config_spare + config->config_requests;
-    s->server_requests = slab_new_growing(sizeof(struct request) + s->server_values_max * sizeof(struct param_value),
-                                          requests, requests + config->config_requests_more);
+    s->server_queue = config->config_queue;
+    s->server_extra_max = config->config_slots + s->server_queue;
+    s->server_requests =
+        slab_new_growing(sizeof(struct request) + s->server_values_max * sizeof(struct param_value),
+                         places(s, config->config_slots), places(s, config->config_slots + config->config_slots_more));
     s->server_router = router_new(routes);
     s->server_exact = exact_new(routes);
     s->server_memo = calloc(1, sizeof(*s->server_memo));
@@ -89,9 +90,24 @@ int server_init(struct server *s, const struct server_config *config, char why[2
             return -1;
     server_clock(s);
     s->server_now_ms = (uint32_t)(s->server_now_ns / 1000000u);
-    server_emergency(s);
     server_date(s);
+    emergency_init(s);
     return 0;
+}
+
+/* How many requests there may be: one for each connection whatever the others do; as many more, behind others of their
+ * connection, as can be in the database or wait for it; and those whose clients have left, which have a slot until
+ * their answers have come. */
+static size_t places(const struct server *s, size_t slots)
+{
+    return s->server_conns_all + slots + s->server_queue + slots;
+}
+
+void server_slots(struct server *s, size_t slots)
+{
+    slab_grow(s->server_requests, places(s, slots));
+    s->server_extra_max = slots + s->server_queue;
+    server_call(s);
 }
 
 /* What only some want, and only of the public server.  -1: out of memory. */
@@ -115,39 +131,6 @@ static int server_extras(struct server *s, const struct server_config *config)
     s->server_cors = cors_wanted(conf);
     s->server_careful = s->server_clients != NULL || s->server_access != NULL || s->server_cors;
     return 0;
-}
-
-/* A shed without a buffer, a request or a route. */
-static void server_emergency(struct server *s)
-{
-    const struct conf_cors *cors = s->server_cors ? s->server_conf->conf_cors : NULL;
-    unsigned status = s->server_shed.shed_status;
-    struct respond respond = {.respond_status = status,
-                              .respond_retry_after = s->server_shed.shed_retry_after + 1,
-                              .respond_close = true,
-                              .respond_anonymous = !s->server_conf->conf_server_header,
-                              .respond_date = s->server_date};
-    char body[256] = "", *at = s->server_emergency;
-    char head[RESPOND_HEAD_MAX];
-    size_t date;
-
-    if (status >= 300) {
-        respond.respond_type = SLICE_LITERAL("application/problem+json");
-        (void)snprintf(body, sizeof(body),
-                       "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%u,\"detail\":\"the server is full\"}",
-                       http_status_reason(status).slice_p, status);
-    }
-    s->server_emergency_body = respond.respond_length = strlen(body);
-    (void)respond_template(head, &respond, &date);
-    at += respond_head(at, &respond);
-    s->server_emergency_cors[0] = (size_t)(at - s->server_emergency);
-    if (cors != NULL)
-        at = stpcpy(at, cors->cors_any ? "Access-Control-Allow-Origin: *\r\n" : "Vary: Origin\r\n");
-    s->server_emergency_cors[1] = (size_t)(at - s->server_emergency);
-    at = stpcpy(stpcpy(at, "\r\n"), body);
-    s->server_emergency_len = (size_t)(at - s->server_emergency);
-    AN(s->server_emergency_len < sizeof(s->server_emergency));
-    s->server_emergency_date = s->server_emergency + date;
 }
 
 void server_date(struct server *s)

@@ -13,15 +13,18 @@ struct server_config {
     struct cache *config_cache; /* NULL: no route keeps answers */
     unsigned config_slot;       /* the worker's */
     bool config_public;
-    unsigned config_connections;    /* the most that are served at the same time */
-    unsigned config_spare;          /* on top of it: connections that are told politely that there are too many */
-    unsigned config_requests;       /* requests in progress at the same time, at least */
-    unsigned config_requests_more;  /* as many more may be asked for later (slab_grow): address space only */
-    struct buffers *config_buffers; /* taken over */
+    unsigned config_connections;       /* the most that are served at the same time */
+    unsigned config_spare;             /* on top of it: connections that are told politely that there are too many */
+    size_t config_slots, config_queue; /* queries of all pools that are with PostgreSQL, and that wait */
+    size_t config_slots_more;          /* as many more may be asked for later (server_slots): address space only */
+    struct buffers *config_buffers;    /* taken over */
 };
 
 /* Returns 0 with the server, or -1 with a sentence in why. server_fini gives everything back. */
 int server_init(struct server *s, const struct server_config *config, char why[256]) MUSTCHECK;
 void server_fini(struct server *s);
+
+/* The pools have so many slots from now on, up to those that config_slots_more foresaw. */
+void server_slots(struct server *s, size_t slots);
 
 #endif
