@@ -81,7 +81,8 @@ static void budget_each(const struct segment *s)
 
 static void budget_pool(const struct segment *s, unsigned pool)
 {
-    uint64_t each = view_total(s, STAT_memory_request), connections = view_pool(s, pool, STAT_pool_connections);
+    /* One that has the slot, and one that is its client's next: the first may be left behind (worker/http/setup.c). */
+    uint64_t each = 2 * view_total(s, STAT_memory_request), connections = view_pool(s, pool, STAT_pool_connections);
     char text[FORMAT_MAX];
 
     printf("raising max_inflight of pool %s by one (now %u) costs %llu octets per connection: %llu connections, %s\n",

@@ -182,7 +182,7 @@ static void test_budget(void **state)
            "workers\n");
     prints("requests: 409 of 320 octets each, 128.0 KiB in all workers\n");
     prints(
-        "raising max_inflight of pool read by one (now 32) costs 320 octets per connection: 8 connections, 2.5 KiB\n");
+        "raising max_inflight of pool read by one (now 32) costs 640 octets per connection: 8 connections, 5.0 KiB\n");
 }
 
 static void test_allocs(void **state)
