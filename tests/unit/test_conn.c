@@ -1,0 +1,341 @@
+/* Connections that are lost, and those whose statements are out of date. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "worker/pg/conn.c"
+
+#include "tests/unit/pool_world.h"
+
+/* --- connections lost ------------------------------------------------------------------------------------------- */
+
+static void a_lost_read_is_tried_on_another_connection(void **state)
+{
+    (void)state;
+    start_up(2);
+    ASK("a", "b");
+    fake_break_all(w->world_fake);
+    UNTIL(COUNTED(disconnects) == 2);
+    UNTIL(pg_pool_up(w->world_pool) == 2);
+    w->world_statement.statement_avg_ns = 1000;
+    ASK("a", "close", "b"); /* the second takes down two connections, one after the other */
+    assert_int_equal(OUTCOME(1), PG_SHED_DOWN);
+    assert_int_equal(w->world_questions[1].question_restarts, 1);
+    assert_int_equal(COUNTED(lost), 0);
+    UNTIL(pg_pool_up(w->world_pool) == 2);
+    expect_idle();
+}
+
+static void the_last_connection_lost_means_down(void **state)
+{
+    (void)state;
+    start_up(1);
+    w->world_conf.pool_max_inflight = 2;
+    pg_pool_set_max_inflight(w->world_pool, 2);
+    ASK("close", "b", "waiting");
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(OUTCOME(i), PG_SHED_DOWN);
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    ASK("again");
+    expect_answer(0);
+    expect_idle();
+}
+
+static void a_lost_write_is_unknown(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(1);
+    ASK("a", "close", "b");
+    expect_answer(0);
+    assert_int_equal(OUTCOME(1), PG_UNKNOWN);
+    assert_int_equal(OUTCOME(2), PG_UNKNOWN); /* its octets were sent: who knows */
+    assert_int_equal(COUNTED(lost), 2);
+    expect_idle();
+}
+
+static void a_write_that_was_not_sent_goes_elsewhere(void **state)
+{
+    struct pg_conn *c;
+
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(2);
+    assert_int_equal(ask(0, "a"), PG_DONE); /* appended, not flushed */
+    c = w->world_questions[0].question_query.query_conn;
+    conn_lose(c, LOSS_SUDDEN, "by the test");
+    UNTIL(w->world_ended == 1);
+    expect_answer(0);
+    assert_int_equal(w->world_questions[0].question_restarts, 1);
+    assert_int_equal(COUNTED(lost), 0);
+}
+
+static void a_crash_behind_a_short_read_is_noticed(void **state)
+{
+    struct fake_conn *server;
+
+    (void)state;
+    start_up(1);
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    server = w->world_fake->fake_conns[0];
+    UNTIL(server->conn_hanging);
+    event_del(server->conn_event);
+    assert_int_equal(ask(1, "never read"), PG_DONE);
+    pg_pool_flush(w->world_pool, pg_now());
+    /* Octets, and an error right behind them (ECONNRESET: it dies with unread octets): one event for both. */
+    fake_put(server, 'S', "a\0b", 4);
+    fake_flush(server);
+    fake_close(server);
+    UNTIL(w->world_ended == 2);
+    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+    assert_int_equal(OUTCOME(1), PG_SHED_DOWN);
+}
+
+static void a_connection_that_lasted_comes_back_at_once(void **state)
+{
+    struct pg_conn *c;
+
+    (void)state;
+    w->world_conf.pool_reconnect_max_ms = 60000;
+    start_up(1);
+    c = &w->world_pool->pool_all[0];
+    for (unsigned i = 0; i < 8; i++) { /* one that does not last waits longer each time */
+        conn_lose(c, LOSS_SUDDEN, "by the test");
+        assert_int_equal(c->conn_failures, i + 1);
+        pg_pool_tick(w->world_pool, c->conn_retry_at);
+        while (pg_pool_up(w->world_pool) == 0)
+            turn();
+    }
+    c->conn_up_since -= 2ull * SECOND;
+    conn_lose(c, LOSS_SUDDEN, "by the test");
+    assert_int_equal(c->conn_failures, 0);
+    assert_true(c->conn_retry_at < pg_now() + SECOND);
+}
+
+static void after_a_fatal_error_only_what_ran_is_unknown(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(2);
+    w->world_statement.statement_avg_ns = 1000;
+    ASK("a", "fatal", "b", "c");
+    expect_answer(0);
+    assert_int_equal(OUTCOME(1), PG_UNKNOWN);
+    expect_answer(2); /* the server had not come to them: run on the other connection */
+    expect_answer(3);
+    UNTIL(pg_pool_up(w->world_pool) == 2);
+    ASK("fatal-unbound"); /* twice before it could begin: not run, that is certain */
+    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+    expect_idle();
+}
+
+static void hostile_messages_cost_the_connection(void **state)
+{
+    static const char *const values[] = {"bad-length", "bad-type"};
+
+    (void)state;
+    start_up(2);
+    w->world_statement.statement_avg_ns = 1000;
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned connects = (unsigned)COUNTED(connects);
+
+        ASK("a", values[i], "b");
+        assert_int_equal(OUTCOME(1), PG_INTERNAL); /* not tried on the other connection too */
+        assert_int_equal(w->world_questions[1].question_restarts, 0);
+        expect_answer(2);
+        UNTIL(pg_pool_up(w->world_pool) == 2);
+        assert_int_equal(COUNTED(connects), connects + 1);
+    }
+    ASK("a");
+    expect_answer(0);
+    expect_idle();
+}
+
+static void an_open_transaction_costs_the_connection(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(1);
+    ASK("begin", "b");
+    expect_answer(0);
+    assert_int_equal(OUTCOME(1), PG_UNKNOWN); /* it ran inside, and went with it */
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    ASK("c");
+    expect_answer(0);
+    expect_idle();
+}
+
+static void a_demoted_server_is_left(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(1);
+    ASK("err:25006");
+    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+    assert_int_equal(COUNTED(disconnects), 1);
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    assert_int_equal(COUNTED(connects), 2);
+}
+
+static void on_a_read_only_pool_25006_is_the_routes_fault(void **state)
+{
+    (void)state;
+    start_up(1);
+    ASK("err:25006");
+    assert_int_equal(OUTCOME(0), PG_ERROR);
+    assert_string_equal(SQLSTATE(0), "25006");
+    assert_int_equal(COUNTED(disconnects), 0);
+}
+
+/* --- statements ------------------------------------------------------------------------------------------------- */
+
+static void a_stale_plan_is_prepared_again(void **state)
+{
+    (void)state;
+    start_up(1);
+    w->world_fake->fake_stale = 1;
+    w->world_fake->fake_column_oid = 23; /* what has changed */
+    ASK("a", "stale", "b");
+    for (unsigned i = 0; i < 3; i++)
+        expect_answer(i);
+    assert_int_equal(w->world_fake->fake_deallocates, 1);
+    assert_int_equal(w->world_described, 2);
+    assert_int_equal(w->world_statement.statement_version, 2);
+    assert_int_equal(w->world_statement.statement_columns[0].column_type->type_kind, PG_INT4);
+    assert_int_equal(COUNTED(connects), 1);
+    assert_int_equal(COUNTED(disconnects), 0);
+    expect_idle();
+}
+
+static void a_query_may_meet_every_stale_connection(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(3);
+    w->world_fake->fake_stale = 3;
+    ASK("stale");
+    expect_answer(0);
+    w->world_fake->fake_stale = 100; /* but not for ever */
+    ASK("stale");
+    assert_int_equal(OUTCOME(0), PG_ERROR);
+    assert_string_equal(SQLSTATE(0), "0A000");
+    UNTIL(pg_pool_up(w->world_pool) == 3);
+    expect_idle();
+}
+
+/* One connection has found out that the statement's columns are others: what another brings would be read wrongly. */
+static void what_was_prepared_before_a_change_takes_no_more(void **state)
+{
+    struct pg_conn *all;
+
+    (void)state;
+    start_up(3);
+    all = w->world_pool->pool_all;
+    w->world_fake->fake_column_oid = 23;
+    conn_drain(&all[1], AFTER_PREPARE);
+    conn_settle(&all[1]);
+    while (all[1].conn_state != CONN_READY)
+        turn();
+    assert_int_equal(w->world_statement.statement_version, 2);
+    assert_int_equal(all[0].conn_state, CONN_LINKING);
+    assert_int_equal(all[2].conn_state, CONN_LINKING);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_ptr_equal(w->world_questions[0].question_query.query_conn, &all[1]);
+    UNTIL(w->world_ended == 1 && pg_pool_up(w->world_pool) == 3);
+    expect_answer(0);
+    assert_int_equal(w->world_fake->fake_deallocates, 3);
+    assert_int_equal(w->world_statement.statement_version, 2);
+}
+
+/* Slots that are gone for a moment, since statements are being prepared again, count. */
+static void nothing_is_shed_while_statements_are_prepared(void **state)
+{
+    (void)state;
+    w->world_conf.pool_queue = 0;
+    w->world_conf.pool_max_inflight = 2;
+    start_up(1);
+    conn_drain(&w->world_pool->pool_all[0], AFTER_PREPARE);
+    conn_settle(&w->world_pool->pool_all[0]);
+    assert_int_equal(w->world_pool->pool_all[0].conn_state, CONN_LINKING);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(ask(2, "c"), PG_SHED_FULL);
+    UNTIL(w->world_ended == 2);
+    expect_answer(0);
+    expect_answer(1);
+    expect_idle();
+}
+
+static void a_refused_statement_is_broken_and_mended(void **state)
+{
+    (void)state;
+    w->world_fake->fake_refuse = "42P01";
+    start_up(1);
+    assert_int_equal(w->world_statement.statement_state, STATEMENT_BROKEN);
+    assert_string_equal(w->world_statement.statement_why, "fake says 42P01");
+    assert_int_equal(w->world_described, 0);
+    assert_int_equal(ask(0, "a"), PG_BROKEN);
+    w->world_fake->fake_refuse = NULL;
+    pg_pool_tick(w->world_pool, pg_now() + 60ull * SECOND);
+    UNTIL(w->world_statement.statement_state == STATEMENT_READY);
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    ASK("a");
+    expect_answer(0);
+}
+
+static void an_owners_objection_breaks_the_statement(void **state)
+{
+    (void)state;
+    w->world_objection = "a column name twice";
+    start_up(2);
+    assert_int_equal(w->world_statement.statement_state, STATEMENT_BROKEN);
+    assert_string_equal(w->world_statement.statement_why, "a column name twice");
+    assert_int_equal(w->world_described, 2); /* a broken one is tried at each connect */
+    assert_int_equal(ask(0, "a"), PG_BROKEN);
+}
+
+static void a_passing_trouble_does_not_break_a_statement(void **state)
+{
+    (void)state;
+    w->world_fake->fake_refuse = "53200";
+    start(1);
+    UNTIL(pg_pool_tried(w->world_pool));
+    assert_int_equal(w->world_statement.statement_state, STATEMENT_UNKNOWN);
+    assert_int_equal(pg_pool_up(w->world_pool), 0);
+    assert_non_null(strstr(pg_pool_trouble(w->world_pool), "fake says 53200"));
+    w->world_fake->fake_refuse = NULL;
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    assert_string_equal(pg_pool_trouble(w->world_pool), "");
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_lost_read_is_tried_on_another_connection),
+        TEST(the_last_connection_lost_means_down),
+        TEST(a_lost_write_is_unknown),
+        TEST(a_write_that_was_not_sent_goes_elsewhere),
+        TEST(a_crash_behind_a_short_read_is_noticed),
+        TEST(a_connection_that_lasted_comes_back_at_once),
+        TEST(after_a_fatal_error_only_what_ran_is_unknown),
+        TEST(hostile_messages_cost_the_connection),
+        TEST(an_open_transaction_costs_the_connection),
+        TEST(a_demoted_server_is_left),
+        TEST(on_a_read_only_pool_25006_is_the_routes_fault),
+        TEST(a_stale_plan_is_prepared_again),
+        TEST(a_query_may_meet_every_stale_connection),
+        TEST(what_was_prepared_before_a_change_takes_no_more),
+        TEST(nothing_is_shed_while_statements_are_prepared),
+        TEST(a_refused_statement_is_broken_and_mended),
+        TEST(an_owners_objection_breaks_the_statement),
+        TEST(a_passing_trouble_does_not_break_a_statement),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
