@@ -63,11 +63,44 @@ static void small_blocks_merge_again(void **state)
         assert_null(buf_get(b, 100));
         for (i = 0; i < 1024; i++)
             buf_put(b, &all[(i * step) % 1024]);
-        large = buf_get(b, 1024 * BUF_MIN_SIZE - sizeof(struct buf));
+        large = buf_get(b, 512 * BUF_MIN_SIZE - sizeof(struct buf));
         assert_non_null(large);
+        buf_put(b, &large);
+        for (i = 0; i < 1024; i++) { /* on either side */
+            all[i] = buf_get(b, 512 * BUF_MIN_SIZE - sizeof(struct buf));
+            if (all[i] == NULL)
+                break;
+        }
+        assert_int_equal(i, 1); /* what is left would take the last eighth, too */
+        large = all[0];
         buf_put(b, &large);
         step += 40;
     }
+    buffers_free(&b);
+}
+
+static void the_last_eighth_is_for_small_blocks(void **state)
+{
+    struct buffers *b = buffers_new(1024 * BUF_MIN_SIZE);
+    struct buf *large[32], *small[1024];
+    unsigned n = 0, m = 0;
+
+    (void)state;
+    while (n < 32 && (large[n] = buf_get(b, 64 * BUF_MIN_SIZE - sizeof(struct buf))) != NULL)
+        n++;
+    assert_int_equal(n, 14);
+    assert_true(buffers_scarce(b));
+    while (m < 1024 && (small[m] = buf_get(b, 1)) != NULL)
+        m++;
+    assert_int_equal(m, 128);
+    while (m > 0)
+        buf_put(b, &small[--m]);
+    buf_put(b, &large[--n]);
+    assert_false(buffers_scarce(b));
+    large[n] = buf_get(b, 64 * BUF_MIN_SIZE - sizeof(struct buf));
+    assert_non_null(large[n++]);
+    while (n > 0)
+        buf_put(b, &large[--n]);
     buffers_free(&b);
 }
 
@@ -153,6 +186,7 @@ int main(void)
         cmocka_unit_test(blocks_are_of_the_size_asked_for),
         cmocka_unit_test(the_budget_is_never_exceeded),
         cmocka_unit_test(small_blocks_merge_again),
+        cmocka_unit_test(the_last_eighth_is_for_small_blocks),
         cmocka_unit_test(an_arena_need_not_be_a_power_of_two),
         cmocka_unit_test(no_two_blocks_overlap),
         cmocka_unit_test(a_shared_block_lives_until_its_last_reader),

@@ -116,6 +116,25 @@ static void the_limit_is_exact_and_sticky(void **state)
     out_reset(&o);
 }
 
+static void what_is_large_leaves_the_last_eighth_to_others(void **state)
+{
+    static char data[8192];
+    struct out large, small;
+
+    (void)state;
+    out_init(&large, arena, 0);
+    out_init(&small, arena, 0);
+    while (large.out_error == OUT_OK && large.out_bytes < 8u << 20)
+        out_write(&large, data, sizeof(data));
+    assert_int_equal(large.out_error, OUT_NO_BUFFERS);
+    assert_in_range(buffers_used(arena), 7u << 19, (7u << 19) + 65536);
+    while (small.out_error == OUT_OK && small.out_bytes < BUFFERS_LARGE)
+        out_write(&small, data, sizeof(data));
+    assert_int_equal(small.out_error, OUT_OK);
+    out_reset(&large);
+    out_reset(&small);
+}
+
 static void a_spent_budget_is_an_error_not_a_crash(void **state)
 {
     struct buffers *small = buffers_new(4 * BUF_MIN_SIZE);
@@ -204,6 +223,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_written_comes_out, arena_make, arena_drop),
         cmocka_unit_test_setup_teardown(long_writes_span_blocks_and_are_consumed_in_any_steps, arena_make, arena_drop),
         cmocka_unit_test_setup_teardown(the_limit_is_exact_and_sticky, arena_make, arena_drop),
+        cmocka_unit_test_setup_teardown(what_is_large_leaves_the_last_eighth_to_others, arena_make, arena_drop),
         cmocka_unit_test(a_spent_budget_is_an_error_not_a_crash),
         cmocka_unit_test_setup_teardown(chains_are_joined_in_order, arena_make, arena_drop),
         cmocka_unit_test_setup_teardown(holes_are_patched_and_messages_taken_back, arena_make, arena_drop),

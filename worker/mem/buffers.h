@@ -7,6 +7,7 @@
 #ifndef VANILLA_WORKER_MEM_BUFFERS_H
 #define VANILLA_WORKER_MEM_BUFFERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,13 +19,15 @@ struct buffers {
     unsigned buffers_cached_n;          /* smallest blocks kept at hand ... */
     struct buf *buffers_cached;         /* ... through buf_next, their headers ready but for start and end */
     size_t buffers_taken, buffers_most; /* bytes handed out: now, and the most ever */
+    size_t buffers_scarce_at;           /* so many handed out: what is left is not for what is large already */
     struct buffers_arena *buffers_arena;
 };
 #define BUFFERS_MAGIC 0x0b0ffe25u
 #define BUFFERS_CACHED_MAX 64u
 
 #define BUF_MAGIC 0x0b0ffe12u
-#define BUF_MIN_SIZE 4096u /* smallest block, with its header */
+#define BUF_MIN_SIZE 4096u    /* smallest block, with its header */
+#define BUFFERS_LARGE 131072u /* octets from which on a block, or a chain of them, is large */
 
 /* One block.  Octets [buf_start, buf_end) of buf_data are filled; buf_size is the capacity of buf_data. */
 struct buf {
@@ -101,6 +104,13 @@ static inline void buf_unref(struct buffers *b, struct buf **bufp)
     }
     buf->buf_refs = 1;
     buf_put(b, bufp);
+}
+
+/* Whether the last eighth has been begun: it is left to small requests and answers, so that a few large ones do not
+ * take the others' (which last for moments) as well.  buf_get gives no large block out of it. */
+static inline bool buffers_scarce(const struct buffers *b)
+{
+    return b->buffers_taken >= b->buffers_scarce_at;
 }
 
 /* Bytes handed out now, the most there ever were, and the arena's size; block sizes, with headers. */

@@ -215,6 +215,10 @@ static struct buf *block_add(struct out *o, size_t n)
         size = n;
     if (size > BLOCK_MAX)
         size = BLOCK_MAX;
+    if (o->out_bytes > BUFFERS_LARGE && buffers_scarce(o->out_buffers)) {
+        o->out_error = OUT_NO_BUFFERS;
+        return NULL;
+    }
     b = buf_get(o->out_buffers, size);
     if (b == NULL && size > BUF_DATA_MIN)
         b = buf_get(o->out_buffers, BUF_DATA_MIN);
