@@ -81,6 +81,7 @@ struct conf_pool {
     unsigned pool_connections; /* over all workers */
     unsigned pool_max_inflight, pool_sync_batch, pool_batch_us;
     unsigned pool_queue, pool_queue_timeout_ms, pool_statement_timeout_ms, pool_reconnect_max_ms;
+    unsigned pool_queue_target_ms; /* 0: a tenth of pool_queue_timeout_ms */
     unsigned pool_abandon_ms;
     enum conf_plan pool_plan;
     enum conf_reset pool_reset; /* with pool_pooler never RESET_ALWAYS */
@@ -137,6 +138,7 @@ struct conf_route {
     size_t route_text_len;
     /* HANDLER_SQL */
     const char *route_sql;
+    bool route_calls;    /* CALL or DO: what it runs may commit on its way, and fail later */
     unsigned route_pool; /* index into conf_pools */
     struct conf_param *route_params;
     unsigned route_params_n;

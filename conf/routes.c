@@ -30,7 +30,7 @@ static void route_read_sql(struct draft *d);
 static void route_read_params(struct draft *d);
 static void route_check_bodies(struct draft *d, const config_setting_t *list);
 static void route_check_statement(struct draft *d);
-static void route_check_pooler(struct draft *d, const struct conf_pool *pool);
+static void route_check_pooler(struct draft *d);
 static void route_choose_pool(struct draft *d);
 static void route_check_result(struct draft *d);
 static void route_read_echo(struct draft *d);
@@ -184,6 +184,7 @@ static void route_read_sql(struct draft *d)
     route_choose_pool(d);
     route_read_params(d);
     route_check_statement(d);
+    route_check_pooler(d);
     route_check_result(d);
     route_read_echo(d);
     route_check_member_names(d);
@@ -260,6 +261,7 @@ static void route_check_statement(struct draft *d)
         report_setting(r, sql, "sql %s", st.statement_why);
         return;
     }
+    d->draft_route->route_calls = st.statement_calls;
     if (!route_has(d, "params") || route_member(d, "params") != NULL)
         for (unsigned i = 0; i < STATEMENT_PARAMS_MAX; i++) {
             bool used = (st.statement_params >> i & 1) != 0;
@@ -274,13 +276,17 @@ static void route_check_statement(struct draft *d)
 }
 
 /* Behind a pooler a read_only pool is so by its transactions' own settings, and a procedure may end its transaction. */
-static void route_check_pooler(struct draft *d, const struct conf_pool *pool)
+static void route_check_pooler(struct draft *d)
 {
+    const struct conf *conf = d->draft_conf;
+    const struct conf_route *route = d->draft_route;
     const config_setting_t *sql = route_member(d, "sql");
-    struct statement st;
+    const struct conf_pool *pool;
 
-    if (sql != NULL && pool->pool_read_only && pool->pool_pooler && statement_check(d->draft_route->route_sql, &st) &&
-        st.statement_calls)
+    if (sql == NULL || !route->route_calls || route->route_pool >= conf->conf_pools_n)
+        return;
+    pool = &conf->conf_pools[route->route_pool];
+    if (pool->pool_read_only && pool->pool_pooler)
         report_setting(
             d->draft_reader->reader_report, sql,
             "sql is a CALL or DO on pool \"%s\", which is read_only behind a pooler: a procedure could leave "
@@ -310,8 +316,6 @@ static void route_choose_pool(struct draft *d)
                 found = (int)i;
     }
     route->route_pool = found >= 0 ? (unsigned)found : 0; /* none of the wanted kind: the first */
-    if (route->route_pool < conf->conf_pools_n)
-        route_check_pooler(d, &conf->conf_pools[route->route_pool]);
     if (pool == NULL && !reads && found < 0 && conf->conf_pools_n > 0 && route_member(d, "method") != NULL)
         report_warning(
             r, d->draft_group,

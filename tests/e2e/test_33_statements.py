@@ -36,6 +36,8 @@ ROUTES = r"""
   { method = "POST"; path = "/path"; sql = "SELECT change_path()"; result = "none"; },
   { method = "GET";  path = "/found"; sql = "SELECT count(*) FROM locked"; result = "value"; pool = "write"; },
   { method = "GET";  path = "/when"; sql = "SELECT timestamptz '2024-02-03 04:05:06+00' AS at, current_setting('search_path') AS path"; result = "row"; pool = "write"; },
+  { method = "POST"; path = "/call/{code}"; sql = "CALL keep_and_fail($1)"; params = [ "path.code" ]; result = "none"; },
+  { method = "GET";  path = "/kept"; sql = "SELECT count(*) FROM later"; result = "value"; },
   { method = "POST"; path = "/deferred"; sql = "INSERT INTO later VALUES ($1)"; params = [ "body.id" ]; result = "none"; },
   { method = "POST"; path = "/nap"; sql = "SELECT 1 FROM pg_sleep(30)"; result = "none"; },
   { method = "GET";  path = "/writing"; sql = "SELECT nextval('limits_seq')"; result = "value"; }
@@ -62,6 +64,8 @@ CREATE FUNCTION change_settings() RETURNS void LANGUAGE plpgsql AS
      PERFORM set_config('bytea_output', 'escape', false); END $$;
 CREATE FUNCTION change_path() RETURNS void LANGUAGE plpgsql AS
   $$ BEGIN PERFORM set_config('search_path', 'nowhere', false); END $$;
+CREATE PROCEDURE keep_and_fail(code text) LANGUAGE plpgsql AS
+  $$ BEGIN INSERT INTO later VALUES (nextval('limits_seq')); COMMIT; RAISE EXCEPTION USING ERRCODE = code, MESSAGE = 'raised'; END $$;
 CREATE PROCEDURE open_end() LANGUAGE plpgsql AS $$ BEGIN COMMIT; END $$;
 GRANT ALL ON ALL TABLES IN SCHEMA public TO vanilla; GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO vanilla;
 REVOKE ALL ON secret FROM vanilla;
@@ -229,6 +233,18 @@ def test_every_sqlstate_of_the_table(running):
         assert problem(answer, status)["sqlstate"] == code, answer.body
         assert (answer.get("retry-after") is not None) == again, code
     assert running.total("shed.pool_down") == 0, "an error of PostgreSQL's is not a shed"
+
+
+def test_a_procedure_that_commits_and_fails(running):
+    """What it has committed stays: no answer says that it may simply be sent again."""
+    for n, (code, status) in enumerate((("53100", 502), ("57P05", 502), ("08006", 502), ("25006", 502), ("40001", 502), ("40P01", 502),
+                                        ("23505", 409), ("P0001", 400), ("57014", 504), ("XX000", 500), ("0A000", 500))):
+        answer = one(running.port, "POST", "/call/" + code)
+        problem(answer, status)
+        assert answer.get("retry-after") is None, code
+        assert one(running.port, "GET", "/kept").body == b"%d" % (n + 1), "run once, not again"
+    assert running.total("shed.pool_down") == 0
+    assert "the server is read-only" in running.log() and "may have committed before" in running.log()
 
 
 def test_lock_wait_ends_with_the_statement_timeout(running, own_cluster):

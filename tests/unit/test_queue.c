@@ -156,6 +156,21 @@ static void lasting_overload_shortens_the_wait(void **state)
     assert_int_equal(queries[48].query_state, QUERY_WAITING);
 }
 
+/* Who may wait for 60 ms under a steady load is not late. */
+static void the_target_can_be_set(void **state)
+{
+    (void)state;
+    queue_fini(&pool);
+    conf.pool_queue_target_ms = 60;
+    assert_int_equal(queue_init(&pool), 0);
+    (void)overload();
+    assert_false(pool.pool_overloaded);
+    queue_fini(&pool);
+    conf.pool_queue_target_ms = 1000; /* no more than all the patience there is */
+    assert_int_equal(queue_init(&pool), 0);
+    assert_int_equal(pool.pool_target_ns, 250u * MS);
+}
+
 static void many_late_ones_at_once_are_not_lasting(void **state)
 {
     (void)state;
@@ -398,6 +413,7 @@ int main(void)
         TEST(a_burst_has_all_its_patience),
         TEST(so_has_the_next_one),
         TEST(lasting_overload_shortens_the_wait),
+        TEST(the_target_can_be_set),
         TEST(many_late_ones_at_once_are_not_lasting),
         TEST(who_times_out_has_waited_too),
         TEST(a_few_timeouts_are_not_overload),

@@ -330,8 +330,9 @@ void request_outcome(struct request *r, enum pg_outcome outcome, const struct pg
         request_problem(r, 502,
                         &(struct problem){.problem_detail = SLICE_LITERAL(
                                               "outcome unknown: the connection to the database was lost while the "
-                                              "statement ran; it may or may not have taken effect")});
-        log_failure(r, "outcome unknown", "the connection was lost");
+                                              "statement ran, or a procedure failed on its way; it may or may not "
+                                              "have taken effect")});
+        log_failure(r, "outcome unknown", "the connection was lost, or a procedure failed on its way");
         return;
     case PG_BROKEN:
         request_problem(

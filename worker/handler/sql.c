@@ -109,6 +109,7 @@ static int sql_new(const struct handler_setup *setup, void **state, char why[256
     sql->sql_statement.magic = PG_STATEMENT_MAGIC;
     sql->sql_statement.statement_label = sql->sql_label;
     sql->sql_statement.statement_sql = setup->setup_route->route_sql;
+    sql->sql_statement.statement_calls = setup->setup_route->route_calls;
     sql->sql_statement.statement_index = setup->setup_route_index;
     sql->sql_statement.statement_described = sql_described;
     sql->sql_statement.statement_arg = sql;

@@ -1,8 +1,11 @@
 /* What PostgreSQL's messages mean to the queries in flight (manual, "Extended Query" and "Pipelining"). */
 #include "worker/pg/conn.h"
 #include "worker/pg/describe.h"
+#include "worker/pg/sqlstate.h"
 
 #include <stdio.h>
+
+#define DEMOTED_AGAIN_NS UINT64_C(60000000000) /* said once a minute */
 
 static int answer_preface(struct pg_conn *c, const struct codec_message *m) __attribute__((noinline));
 static bool answer_reset_next(const struct pg_conn *c, uint32_t batch);
@@ -373,7 +376,8 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
     const char *sqlstate = e->error_public.error_sqlstate;
     enum pg_outcome verdict = c->conn_verdict;
     bool stale = codec_error_stale(e), demoted = strcmp(sqlstate, "25006") == 0 && !p->pool_read_only, again;
-    bool misfit = !c->conn_bound && strncmp(sqlstate, "22", 2) == 0; /* a value, at Bind */
+    bool unknown = q->query_statement->statement_calls && c->conn_bound; /* what it has committed stays */
+    bool misfit = !c->conn_bound && strncmp(sqlstate, "22", 2) == 0;     /* a value, at Bind */
     uint64_t now = pg_now();
 
     if (misfit && c->conn_versions != p->pool_versions) /* it fits the new type, and met the old one */
@@ -382,7 +386,7 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
      * elsewhere.  Later it is the route's own doing, inside of a function. */
     if (!c->conn_bound && codec_error_changed(e) && !p->pool_pooler && (conn_mending(p) || conn_suspect(c, now)))
         stale = true;
-    again = strcmp(sqlstate, "57014") == 0 && !q->query_retried && answer_cancel_strayed(c, q, now) &&
+    again = strcmp(sqlstate, "57014") == 0 && !unknown && !q->query_retried && answer_cancel_strayed(c, q, now) &&
             (verdict == PG_DONE || c->conn_outdated); /* it was not for the rest of what is refused already */
     q->query_retried |= again;
     answer_pop(c, q);
@@ -391,14 +395,27 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
         e->error_public.error_parameter = codec_error_parameter(e);
         pg_statement_doubt(q->query_statement, now);
     }
-    if (stale && answer_stale_again(c, q)) {
+    if (stale && !unknown && answer_stale_again(c, q)) {
         again = true;
         conn_drain(c, AFTER_PREPARE);
     }
-    if (demoted) /* the server is a standby now */
+    if (demoted) { /* the server is a standby now */
         conn_drain(c, AFTER_REPLACE);
+        if (p->pool_demoted_at == 0 || now - p->pool_demoted_at > DEMOTED_AGAIN_NS) {
+            p->pool_demoted_at = now;
+            p->pool_config.config_log(LOG_LEVEL_WARN, "pool %s: the server is read-only: its connections are replaced",
+                                      p->pool_config.config_pool->pool_name);
+        }
+    }
     if (q->query_abandoned) {
         query_end(q, PG_ERROR, &e->error_public);
+    } else if (unknown && (demoted || pg_sqlstate_find(sqlstate)->sqlstate_retry_after)) {
+        p->pool_config.config_log(LOG_LEVEL_WARN, "pool %s: %s ended with %s, and may have committed before",
+                                  p->pool_config.config_pool->pool_name,
+                                  q->query_statement->statement_label != NULL ? q->query_statement->statement_label
+                                                                              : q->query_statement->statement_name,
+                                  sqlstate);
+        query_end(q, PG_UNKNOWN, NULL);
     } else if (again) { /* an error: it has had no effect */
         queue_retry(p, q, now);
     } else if (demoted) {

@@ -37,6 +37,7 @@ struct pg_column {
 struct pg_statement {
     unsigned magic;
     const char *statement_sql;
+    bool statement_calls;        /* CALL or DO: an error does not take back what it has committed on its way */
     const char *statement_label; /* for the log: "GET /items/{id}" */
     char statement_name[16];
     unsigned statement_index; /* the route's index */

@@ -2,7 +2,7 @@
  * Queries that wait: those to be sent again, then the queue in order of arrival.
  *
  * How long one may wait is judged by what the others had to wait (the idea of CoDel, Nichols and Jacobson 2012), not by
- * the queue's length.  Late is who waited for longer than the target, a tenth of queue_timeout_ms; prompt is who got a
+ * the queue's length.  Late is who waited for longer than the target (queue_target_ms); prompt is who got a
  * slot sooner, or without being queued.  While late ones do not outweigh prompt ones for queue_timeout_ms on end
  * (whoever comes with a burst is served by then, or timed out), it is a burst, and the patience is all of
  * queue_timeout_ms.  When they do, more comes in than goes out, and waiting helps nobody: from then on the patience is
@@ -54,7 +54,11 @@ int queue_init(struct pg_pool *p)
     p->pool_patience_ns = (uint64_t)conf->pool_queue_timeout_ms * 1000000u;
     if (p->pool_patience_ns == 0) /* to be sent again, or for a slot that is being freed (pg_pool_submit) */
         p->pool_patience_ns = PATIENCE_LEAST_NS;
-    p->pool_target_ns = p->pool_patience_ns / TARGET_PART;
+    p->pool_target_ns = (uint64_t)conf->pool_queue_target_ms * 1000000u;
+    if (p->pool_target_ns == 0)
+        p->pool_target_ns = p->pool_patience_ns / TARGET_PART;
+    if (p->pool_target_ns > p->pool_patience_ns)
+        p->pool_target_ns = p->pool_patience_ns;
     p->pool_interval_ns = p->pool_patience_ns > INTERVAL_MIN_NS ? p->pool_patience_ns : INTERVAL_MIN_NS;
     p->pool_counted = queue_sent(p);
     p->pool_alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
