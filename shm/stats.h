@@ -52,7 +52,7 @@ enum stat_master {
 
 struct stats_route { /* one route's cells in a worker's block */
     uint64_t route_counters[STAT_ROUTE_N];
-    struct histogram route_us; /* time from the request's head to its answer's last octet rendered, microseconds */
+    struct histogram route_us; /* of answers but sheds: from the request's head to the last octet rendered, us */
 };
 
 struct stats_pool {

@@ -61,6 +61,9 @@ def test_statuses(server):
     assert {pool["name"]: pool["shed"] for pool in stats["pools"]} == {"read": 3, "second": 1, "third": 0}
     assert {route["path"]: route["shed"] for route in stats["routes"] if route["shed"]} == {
         "/row": 1, "/own": 1, "/other": 1, "/optimistic": 1}
+    # Times are those of what was served: a shed takes none.
+    assert {route["path"]: route["timed"] for route in stats["routes"] if route["requests"] != route["timed"]} == {
+        "/row": 1, "/own": 0, "/other": 0, "/optimistic": 0}
     until(lambda: "shed " in running.log())              # at once; the rest after ten seconds, or at the end
     running.check_steady()
     assert running.stop() == 0

@@ -296,6 +296,8 @@ static inline void request_count(const struct request *r, const struct server_ro
         stat_route_add(index, STAT_route_errors_4xx, 1);
     else if (status_class == 5)
         stat_route_add(index, STAT_route_errors_5xx, 1);
+    if (__builtin_expect(r->req_shed, 0)) /* done at once, and says nothing of how long the others take */
+        return;
     histogram_record(&stats.stats_routes[index].route_us, (s->server_now_ns - r->req_started_ns) / 1000u);
 }
 
