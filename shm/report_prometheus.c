@@ -218,8 +218,9 @@ static void prometheus_histograms(struct sink *k, const struct segment *s)
 {
     unsigned i;
 
-    sink_string(k, "# HELP vanilla_route_duration_seconds From a request's head to the end of its answer; sheds are left out.\n"
-                   "# TYPE vanilla_route_duration_seconds histogram\n");
+    sink_string(
+        k, "# HELP vanilla_route_duration_seconds From a request's head to the end of its answer; sheds are left out.\n"
+           "# TYPE vanilla_route_duration_seconds histogram\n");
     for (i = 0; i < view_routes(s); i++)
         prometheus_histogram(k, s, i);
 }
