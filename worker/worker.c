@@ -27,10 +27,10 @@
 #include "worker/warm.h"
 
 #define TICK_MS 100
-#define READY_WAIT_MS 2000u /* how long "ready" waits for the pools' first attempts */
-#define ADMIN_BUFFERS (8u << 20)
-#define FLUSH_ROUNDS 4       /* per turn; then the loop looks at its descriptors again */
-#define MESSAGE_SPARE 65536u /* a message from PostgreSQL may be larger than the answer it becomes by this much */
+#define READY_WAIT_MS 2000u       /* how long "ready" waits for the pools' first attempts */
+#define ADMIN_BUFFERS (16u << 20) /* of address space: memory is what is touched */
+#define FLUSH_ROUNDS 4            /* per turn; then the loop looks at its descriptors again */
+#define MESSAGE_SPARE 65536u      /* a message from PostgreSQL may be larger than the answer it becomes by this much */
 
 struct worker {
     const struct worker_args *worker_args;
@@ -220,6 +220,8 @@ static int worker_servers(struct worker *w)
             .config_connections = args->args_room.room_admin,
             .config_buffers = buffers_new(ADMIN_BUFFERS),
         };
+        if (config.config_buffers != NULL) /* /live and /ready have buffers left when /metrics has none */
+            config.config_buffers->buffers_large = BUF_MIN_SIZE;
         if (config.config_buffers == NULL || server_init(&w->worker_admin, &config, why) != 0) {
             log_write(LOG_LEVEL_ERROR, "admin: %s", why);
             return -1;

@@ -156,9 +156,9 @@ static bool conn_hold(const struct conn *c)
     const struct request *first = TAILQ_FIRST(&c->conn_requests);
 
     if (first == NULL)
-        return c->conn_out.out_bytes > SERVER_OUT_HIGH;
-    return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > SERVER_OUT_HIGH || c->conn_serial ||
-           !is_safe(first);
+        return c->conn_out.out_bytes > c->conn_server->server_out_high;
+    return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > c->conn_server->server_out_high ||
+           c->conn_serial || !is_safe(first);
 }
 
 /* Whether there is no place for one more behind those in progress: each connection has one for its first, and what is

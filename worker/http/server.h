@@ -110,7 +110,7 @@ struct server_route {
 #define SERVER_LISTENERS_MAX 64u
 #define SERVER_PIPELINE_MAX 64u /* requests of one connection in progress at the same time */
 #define SERVER_EMERGENCY_MAX 1088u
-#define SERVER_OUT_HIGH 262144u /* unsent octets above which no further request of a connection is begun */
+#define SERVER_OUT_HIGH 262144u /* server_out_high of the public server; the admin's is 0: one answer at a time */
 
 struct listener {
     int listener_fd;
@@ -135,7 +135,8 @@ struct server {
     uint32_t server_idle_ms;
     uint32_t server_body_ms, server_body_looks, server_body_least; /* octets that must come between two looks */
     struct buffers *server_buffers;
-    size_t server_share; /* octets of an answer that waits for others of its connection: see request_limit */
+    size_t server_out_high; /* unsent octets above which no further request of a connection is begun */
+    size_t server_share;    /* octets of an answer that waits for others of its connection: see request_limit */
     struct slab *server_conns, *server_requests, *server_stubs;
     size_t server_extra, server_extra_max; /* requests that are not their connection's first, or have none any more */
     size_t server_called;                  /* of these places, those that are kept (conn_called) */
@@ -249,7 +250,7 @@ void conn_resume(struct conn *c);
 /* Whether the request's answer is the next to be sent. */
 static inline bool conn_has_turn(const struct conn *c, const struct request *r)
 {
-    return r == TAILQ_FIRST(&c->conn_requests) && c->conn_out.out_bytes <= SERVER_OUT_HIGH;
+    return r == TAILQ_FIRST(&c->conn_requests) && c->conn_out.out_bytes <= c->conn_server->server_out_high;
 }
 /* Whether a connection that is held (conn_held) still has to wait for the answers before it. */
 bool conn_waits(const struct conn *c);

@@ -42,6 +42,7 @@ int server_init(struct server *s, const struct server_config *config, char why[2
     s->server_limits = config->config_conf->conf_limits;
     s->server_shed = config->config_conf->conf_shed;
     s->server_buffers = config->config_buffers;
+    s->server_out_high = s->server_public ? SERVER_OUT_HIGH : 0;
     s->server_share = buffers_total(s->server_buffers) / 1024;
     if (s->server_share > SHARE_MOST)
         s->server_share = SHARE_MOST;
