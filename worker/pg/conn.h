@@ -160,6 +160,7 @@ struct pg_pool {
     bool pool_doubted;       /* a statement is */
     uint32_t pool_versions;  /* of its statements, added up: grows with each description that is not the one before */
     uint64_t pool_mended_at;
+    uint64_t pool_reach_ns;   /* how long that took */
     uint64_t pool_reached_at; /* when a connection last asked what statements can reach; 0: not since there was news */
 };
 #define PG_POOL_MAGIC 0x90019001u
