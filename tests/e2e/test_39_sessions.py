@@ -65,7 +65,7 @@ CREATE TABLE stems (n int PRIMARY KEY); CREATE TABLE twigs (n int REFERENCES ste
 CREATE TRIGGER clear BEFORE TRUNCATE ON twigs FOR EACH STATEMENT EXECUTE FUNCTION emptied();
 CREATE VIEW settings AS SELECT * FROM pg_settings;
 CREATE TABLE ruled (n int); CREATE RULE rule AS ON INSERT TO ruled DO INSTEAD UPDATE pg_settings SET setting = '64kB' WHERE name = 'work_mem';
-CREATE FUNCTION updated() RETURNS void LANGUAGE sql BEGIN ATOMIC UPDATE pg_settings SET setting = '64kB' WHERE name = 'work_mem'; END;
+CREATE FUNCTION atomic() RETURNS void LANGUAGE sql BEGIN ATOMIC UPDATE pg_settings SET setting = '64kB' WHERE name = 'work_mem'; END;
 CREATE FUNCTION inside() RETURNS int LANGUAGE plpgsql SET search_path = pg_temp AS
   $$ BEGIN CREATE TABLE shadowed AS SELECT 'wrong'::text AS name; RETURN 1; END $$;
 CREATE FUNCTION behind() RETURNS int LANGUAGE plpgsql SET search_path = nowhere, pg_temp AS
@@ -110,8 +110,8 @@ WRITES = {**{name: "SELECT public.%s()" % name for name in CALLS + ("hidden", "b
           "sifted": "INSERT INTO sifted VALUES (1) RETURNING n", "listed": "INSERT INTO listed VALUES (1) RETURNING n",
           "list": "INSERT INTO list VALUES (1) RETURNING n", "stems": "TRUNCATE stems CASCADE",
           "settings": "UPDATE settings SET setting = '64kB' WHERE name = 'work_mem'", "ruled": "INSERT INTO ruled VALUES (1)",
-          "updated": "SELECT updated()", **{name: "SELECT %s()" % name for name in ("inside", "behind", "variable", "amid", "into_one")}}
-SILENT = ("do", "stems", "settings", "ruled", "updated")      # they return nothing
+          "atomic": "SELECT atomic()", **{name: "SELECT %s()" % name for name in ("inside", "behind", "variable", "amid", "into_one")}}
+SILENT = ("do", "stems", "settings", "ruled", "atomic")      # they return nothing
 
 
 def routes(reads, writes=(), more=HARMLESS):

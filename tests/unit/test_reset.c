@@ -279,11 +279,11 @@ static void the_only_connection_is_not_away_for_long(void **state)
     start_up(1);
     assert_int_equal(w->world_fake->fake_reaches, 1);
     w->world_pool->pool_reach_ns = w->world_conf.pool_queue_timeout_ms * 1000000ull + 1;
-    pg_pool_tick(w->world_pool, pg_now() + 9000ull * SECOND);
+    pg_pool_tick(w->world_pool, pg_now() + 40000ull * SECOND);
     turn();
     assert_int_equal(w->world_fake->fake_reaches, 1);
     w->world_pool->pool_reach_ns--;
-    pg_pool_tick(w->world_pool, pg_now() + 9000ull * SECOND);
+    pg_pool_tick(w->world_pool, pg_now() + 40000ull * SECOND);
     UNTIL(w->world_fake->fake_reaches == 2 && pg_pool_up(w->world_pool) == 1);
 }
 
