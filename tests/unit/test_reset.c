@@ -258,6 +258,35 @@ static void the_catalogue_is_asked_again(void **state)
     assert_int_equal(COUNTED(resets), 2);
 }
 
+/* The longer it takes, the more seldom; and never when it takes the only connection for longer than anybody waits. */
+static void a_long_question_is_rare(void **state)
+{
+    (void)state;
+    start_up(2);
+    assert_int_equal(w->world_fake->fake_reaches, 2);
+    w->world_pool->pool_reach_ns = SECOND;
+    pg_pool_tick(w->world_pool, pg_now() + 590ull * SECOND);
+    turn();
+    assert_int_equal(w->world_fake->fake_reaches, 2);
+    pg_pool_tick(w->world_pool, pg_now() + 605ull * SECOND);
+    UNTIL(w->world_fake->fake_reaches == 3 && pg_pool_up(w->world_pool) == 2);
+    assert_true(w->world_pool->pool_reach_ns < SECOND);
+}
+
+static void the_only_connection_is_not_away_for_long(void **state)
+{
+    (void)state;
+    start_up(1);
+    assert_int_equal(w->world_fake->fake_reaches, 1);
+    w->world_pool->pool_reach_ns = w->world_conf.pool_queue_timeout_ms * 1000000ull + 1;
+    pg_pool_tick(w->world_pool, pg_now() + 40000ull * SECOND);
+    turn();
+    assert_int_equal(w->world_fake->fake_reaches, 1);
+    w->world_pool->pool_reach_ns--;
+    pg_pool_tick(w->world_pool, pg_now() + 40000ull * SECOND);
+    UNTIL(w->world_fake->fake_reaches == 2 && pg_pool_up(w->world_pool) == 1);
+}
+
 /* What becomes ready, or is another, is taken to change its session until it has been asked for; what is the same was.
  */
 static void news_are_asked_about(void **state)
@@ -302,6 +331,8 @@ int main(void)
         TEST(a_lost_connection_owes_no_reset),
         TEST(without_a_buffer_neither_is_sent),
         TEST(the_catalogue_is_asked_again),
+        TEST(a_long_question_is_rare),
+        TEST(the_only_connection_is_not_away_for_long),
         TEST(news_are_asked_about),
     };
 

@@ -305,10 +305,12 @@ static void conn_linked(void *arg, const char *why)
         p->pool_versions += p->pool_statements[i]->statement_version;
     if (c->conn_pq.link_prepared)
         c->conn_versions = p->pool_versions;
-    if (c->conn_pq.link_reached)
+    if (c->conn_pq.link_reached) {
         p->pool_reached_at = now;
-    else if (c->conn_pq.link_news)
+        p->pool_reach_ns = c->conn_pq.link_reach_ns;
+    } else if (c->conn_pq.link_news) {
         p->pool_reached_at = 0;
+    }
     if (p->pool_trouble[0] != '\0')
         p->pool_config.config_log(LOG_LEVEL_INFO, "pool %s: connected again", p->pool_config.config_pool->pool_name);
     p->pool_trouble[0] = p->pool_logged[0] = '\0';

@@ -162,6 +162,7 @@ struct pg_pool {
     uint64_t pool_mended_at;
     uint64_t pool_demoted_at; /* when its server was last said to be read-only; 0: never */
     uint64_t pool_reached_at; /* when a connection last asked what statements can reach; 0: not since there was news */
+    uint64_t pool_reach_ns;   /* how long that took */
 };
 #define PG_POOL_MAGIC 0x90019001u
 

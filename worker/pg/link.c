@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "worker/mem/alloc.h"
+#include "worker/pg/conn.h"
 #include "worker/pg/reach.h"
 
 #define LINK_STEP_SECONDS 5        /* for one step of connecting, unless connect_timeout says otherwise */
@@ -269,6 +270,7 @@ static int link_send_reach(struct link *l)
         return link_say(l, "reach: ", "out of memory");
     l->link_state = LINK_REACHING;
     l->link_reached = true;
+    l->link_reach_ns = pg_now();
     rc = link_send_catalogue(l, "reach: ", PG_REACH_QUERY, 1009, list); /* text[] */
     free(list);
     return rc;
@@ -403,6 +405,7 @@ static int link_result_reach(struct link *l, PGresult **rp)
 {
     switch (PQresultStatus(*rp)) {
     case PGRES_PIPELINE_SYNC:
+        l->link_reach_ns = pg_now() - l->link_reach_ns;
         return link_finish(l);
     case PGRES_TUPLES_OK:
         if (l->link_step++ == 0 || PQnfields(*rp) != 2) /* the settings */
@@ -474,7 +477,9 @@ static void link_judge_resets(struct link *l)
         bool resets = ask ? reach_said(l->link_reach, i + 1, &through) : l->link_pool->pool_reset == RESET_ALWAYS;
 
         if (resets && !s->statement_resets && ask && l->link_reach != NULL) {
-            l->link_log(LOG_LEVEL_INFO, "pool %s: %s may change its session%s%s: a reset follows each of its queries",
+            l->link_log(LOG_LEVEL_INFO,
+                        "pool %s: %s may change its session%s%s: a reset follows each of its queries (none is needed "
+                        "behind set_config(..., true) or a SET clause)",
                         l->link_pool->pool_name, s->statement_label != NULL ? s->statement_label : s->statement_name,
                         through != NULL ? " through " : "", through != NULL ? through : "");
         } else if (resets && !s->statement_resets && ask && !said) {

@@ -47,6 +47,7 @@ struct link {
     bool link_news;         /* ... and at least one is another, or of a statement that was not ready */
     bool link_reached;      /* the catalogue was asked what statements can reach */
     PGresult *link_reach;   /* its answer; NULL: none */
+    uint64_t link_reach_ns; /* when it was asked; then how long that took */
     unsigned link_timeouts; /* in a row: the next attempt begins with another host, libpq would wait for ever */
     char link_why[256];
 

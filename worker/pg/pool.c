@@ -17,7 +17,8 @@
 #define AVG_FIRST_NS 250000u /* until a statement's time is known: a handful to a connection */
 #define WINDOW_NS 500000000u
 #define MEND_AGAIN_NS 1000000000u            /* between two attempts at what is in doubt */
-#define REACH_AGAIN_NS UINT64_C(60000000000) /* between two looks at what statements can reach */
+#define REACH_AGAIN_NS UINT64_C(60000000000) /* between two looks at what statements can reach, at least, and */
+#define REACH_AGAIN_PART 600u                /* times what the last one took */
 #define DOUBT_MAX_NS UINT64_C(60000000000)
 
 static enum pg_outcome pool_submit_late(struct pg_pool *p, struct pg_query *q, uint64_t now);
@@ -355,16 +356,20 @@ static void pool_mend(struct pg_pool *p, uint64_t now)
 }
 
 /* A function may have been replaced by one that changes its session, of which nothing tells: one connection asks again,
- * unless there is news best when it has nothing to do. */
+ * unless there is news best when it has nothing to do; and a worker's only one not for longer than anybody waits. */
 static void pool_reach(struct pg_pool *p, uint64_t now)
 {
     const struct conf_pool *conf = p->pool_config.config_pool;
     struct pg_conn *c = TAILQ_LAST(&p->pool_conns[CONN_READY], conn_list);
-    bool only = p->pool_conns_n[CONN_READY] == 1, overdue = now > p->pool_reached_at + 2 * REACH_AGAIN_NS;
+    bool only = p->pool_conns_n[CONN_READY] == 1, news = p->pool_reached_at == 0;
+    uint64_t took = p->pool_reach_ns,
+             wait = took * REACH_AGAIN_PART > REACH_AGAIN_NS ? took * REACH_AGAIN_PART : REACH_AGAIN_NS;
 
     if (conf->pool_reset != RESET_AUTO || p->pool_pooler || p->pool_stopping || p->pool_statements_n == 0 || c == NULL)
         return;
-    if (p->pool_reached_at != 0 && c->conn_inflight_n > 0 && (only || !overdue))
+    if (!news && (now <= p->pool_reached_at + wait || (only && took > conf->pool_queue_timeout_ms * UINT64_C(1000000))))
+        return;
+    if (!news && c->conn_inflight_n > 0 && (only || now <= p->pool_reached_at + 2 * wait))
         return;
     p->pool_reached_at = now;
     conn_drain(c, AFTER_REACH);
