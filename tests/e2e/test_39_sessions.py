@@ -10,8 +10,8 @@ from load import Load, calm
 
 POOLS = """
 pools = (
-  { name = "read";  conninfo = "%(conninfo)s"; connections = 2; read_only = true; queue_timeout_ms = 10000; },
-  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; queue_timeout_ms = 10000; }
+  { name = "read";  conninfo = "%(conninfo)s"; queue_timeout_ms = 10000; connections = 2; read_only = true; },
+  { name = "write"; conninfo = "%(conninfo)s"; queue_timeout_ms = 10000; connections = 2; }
 );
 """
 ONE = POOLS.replace("connections = 2", "connections = 1")
