@@ -113,7 +113,8 @@ struct buf *buf_get_slow(struct buffers *b, size_t size)
     struct buf *buf;
 
     CHECK_OBJ(b, BUFFERS_MAGIC);
-    if (order >= ORDERS || (size > b->buffers_large && b->buffers_taken + size > b->buffers_scarce_at))
+    if (__builtin_expect(order >= ORDERS || (size > b->buffers_large && b->buffers_taken + size > b->buffers_scarce_at),
+                         0))
         return NULL;
     if (order < CACHE_ORDERS && a->arena_cache[order] != NULL) {
         s = a->arena_cache[order];

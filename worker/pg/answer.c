@@ -193,8 +193,10 @@ void answer_pop(struct pg_conn *c, struct pg_query *q)
 {
     TAILQ_REMOVE(&c->conn_inflight, q, query_link);
     c->conn_inflight_n--;
-    c->conn_abandoned_n -= q->query_abandoned;
-    c->conn_pool->pool_abandoned_n -= q->query_abandoned;
+    if (__builtin_expect(q->query_abandoned, 0)) {
+        c->conn_abandoned_n--;
+        c->conn_pool->pool_abandoned_n--;
+    }
     c->conn_cost_ns -= q->query_cost_ns;
     c->conn_verdict = PG_DONE;
     c->conn_bound = c->conn_complete = c->conn_outdated = false;
