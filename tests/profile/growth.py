@@ -10,7 +10,7 @@ import threading
 from common import TOP, private_bytes, resident_bytes
 
 PAGE = resource.getpagesize()
-JUMP = 4 * PAGE         # in one step of a tail; what climbs does so in many
+JUMP = 16 * PAGE        # in one step of a tail; what climbs does so in many
 CAP = 512 << 20
 
 
