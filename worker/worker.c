@@ -220,8 +220,6 @@ static int worker_servers(struct worker *w)
             .config_connections = args->args_room.room_admin,
             .config_buffers = buffers_new(ADMIN_BUFFERS),
         };
-        if (config.config_buffers != NULL) /* /live and /ready have buffers left when /metrics has none */
-            config.config_buffers->buffers_large = BUF_MIN_SIZE;
         if (config.config_buffers == NULL || server_init(&w->worker_admin, &config, why) != 0) {
             log_write(LOG_LEVEL_ERROR, "admin: %s", why);
             return -1;

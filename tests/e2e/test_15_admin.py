@@ -13,6 +13,14 @@ pools = ( { name = "only"; conninfo = "%(conninfo)s"; connections = 1; max_infli
 """
 
 
+def greedy(running):
+    """A client that asks for much and reads nothing."""
+    client = Client(running.admin_port)
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+    return client
+
+
 def test_pages(server):
     running = server(ROUTES)
     with Client(running.admin_port) as admin:
@@ -126,9 +134,7 @@ def test_all_are_being_answered(server):
     busy = []
     try:
         for _ in range(64):
-            busy.append(Client(running.admin_port))
-            busy[-1].socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            busy[-1].send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+            busy.append(greedy(running))
             time.sleep(0.02)
             if "every connection is being answered" in running.log():
                 break
@@ -146,15 +152,29 @@ def test_all_are_being_answered(server):
 def test_nothing_here_counts_as_the_pools(server):
     """Answers that found no buffer, as many as they are: those of the admin listener are its own."""
     running = server(ROUTES)
-    greedy = []
+    clients = []
     try:
         for _ in range(64):
-            greedy.append(Client(running.admin_port))
-            greedy[-1].socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            greedy[-1].send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+            clients.append(greedy(running))
         for path in ("/live", "/ready", "/metrics"):
             assert one(running.admin_port, "GET", path).status == 200
         assert [pool["shed"] for pool in running.stats()["pools"]] == [0, 0]
     finally:
-        for client in greedy:
+        for client in clients:
             client.reset()
+
+
+def test_buffers_are_left_for_the_short_ones(server):
+    """Where /metrics is so long, and so few read it, that there is no buffer for one more: /live and /ready have theirs."""
+    many = ", ".join('{ method = "GET"; path = "/text/%d"; text = "ok"; }' % n for n in range(500))
+    running = server(ROUTES + ", " + many, settings="workers = 1;")
+    clients = []
+    try:
+        until(lambda: clients.append(greedy(running)) or one(running.admin_port, "GET", "/metrics").status == 503)
+        for path in ("/live", "/ready"):
+            assert one(running.admin_port, "GET", path).status == 200
+        assert [pool["shed"] for pool in running.stats()["pools"]] == [0, 0]
+    finally:
+        for client in clients:
+            client.reset()
+    until(lambda: one(running.admin_port, "GET", "/metrics").status == 200)

@@ -390,18 +390,24 @@ static void when_the_last_who_stayed_has_been_answered(void **state)
 }
 
 /* Another connection has room, but behind something that runs for long. */
+/* Two connections, each with what runs on and on; the one of the first. */
+static struct pg_conn *two_hang(void)
+{
+    start_up(2);
+    ask_hang(0);
+    ask_hang(1);
+    runs_for(CONN(0), SECOND);
+    runs_for(CONN(1), SECOND);
+    return QUERY(0)->query_conn;
+}
+
 static void a_newcomer_rather_waits_than_gets_stuck(void **state)
 {
     struct pg_conn *stuck;
 
     (void)state;
     w->world_conf.pool_read_only = false;
-    start_up(2);
-    ask_hang(0);
-    ask_hang(1);
-    stuck = QUERY(0)->query_conn;
-    runs_for(CONN(0), SECOND);
-    runs_for(CONN(1), SECOND);
+    stuck = two_hang();
     leave(1);
     assert_int_equal(ask(2, "b"), PG_DONE);
     assert_int_equal(QUERY(2)->query_state, QUERY_WAITING);
@@ -421,12 +427,7 @@ static void but_not_for_long(void **state)
     (void)state;
     w->world_conf.pool_read_only = false;
     w->world_conf.pool_queue = 0;
-    start_up(2);
-    ask_hang(0);
-    ask_hang(1);
-    stuck = QUERY(0)->query_conn;
-    runs_for(CONN(0), SECOND);
-    runs_for(CONN(1), SECOND);
+    stuck = two_hang();
     w->world_fake->fake_deaf = true;
     leave(1);
     assert_int_equal(ask(2, "b"), PG_DONE);
@@ -447,12 +448,7 @@ static void and_only_as_many_as_there_will_be_slots(void **state)
     w->world_conf.pool_read_only = false;
     w->world_conf.pool_queue = 0;
     w->world_conf.pool_max_inflight = 2;
-    start_up(2);
-    ask_hang(0);
-    ask_hang(1);
-    stuck = QUERY(0)->query_conn;
-    runs_for(CONN(0), SECOND);
-    runs_for(CONN(1), SECOND);
+    stuck = two_hang();
     leave(1);
     assert_int_equal(ask(2, "b"), PG_DONE);
     assert_int_equal(ask(3, "c"), PG_DONE);

@@ -498,7 +498,7 @@ static bool statement_ran(const struct request *r)
     const struct conf *conf = r->req_server->server_conf;
     const struct server_route *route = r->req_route;
 
-    return !r->req_shed && route != NULL && route->route_conf->route_handler == HANDLER_SQL &&
+    return !r->req_shed && route != NULL && route->route_handler == &handler_sql &&
            r->req_query.magic == PG_QUERY_MAGIC && !conf->conf_pools[route->route_conf->route_pool].pool_read_only;
 }
 

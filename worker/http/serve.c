@@ -156,9 +156,8 @@ static bool conn_hold(const struct conn *c)
     const struct request *first = TAILQ_FIRST(&c->conn_requests);
 
     if (first == NULL)
-        return c->conn_out.out_bytes > c->conn_server->server_out_high;
-    return c->conn_requests_n >= SERVER_PIPELINE_MAX || c->conn_out.out_bytes > c->conn_server->server_out_high ||
-           c->conn_serial || !is_safe(first);
+        return conn_is_behind(c);
+    return c->conn_requests_n >= SERVER_PIPELINE_MAX || conn_is_behind(c) || c->conn_serial || !is_safe(first);
 }
 
 /* Whether there is no place for one more behind those in progress: each connection has one for its first, and what is

@@ -247,10 +247,15 @@ enum handler_result request_dispatch(struct conn *c, struct request *r, int rout
 void conn_serve(struct conn *c);
 /* Runs the first request of the connection if it was deferred (REQUEST_DEFERRED); all answers before it are sent. */
 void conn_resume(struct conn *c);
+/* Whether its client is slow to read: no further request is begun. */
+static inline bool conn_is_behind(const struct conn *c)
+{
+    return c->conn_out.out_bytes > c->conn_server->server_out_high;
+}
 /* Whether the request's answer is the next to be sent. */
 static inline bool conn_has_turn(const struct conn *c, const struct request *r)
 {
-    return r == TAILQ_FIRST(&c->conn_requests) && c->conn_out.out_bytes <= c->conn_server->server_out_high;
+    return r == TAILQ_FIRST(&c->conn_requests) && !conn_is_behind(c);
 }
 /* Whether a connection that is held (conn_held) still has to wait for the answers before it. */
 bool conn_waits(const struct conn *c);

@@ -63,7 +63,6 @@ struct buffers *buffers_new(size_t bytes)
     b->buffers_arena = a;
     a->arena_units = bytes <= BUF_MIN_SIZE ? 1 : bytes / BUF_MIN_SIZE;
     a->arena_size = a->arena_units * BUF_MIN_SIZE;
-    b->buffers_large = BUFFERS_LARGE;
     b->buffers_scarce_at = a->arena_size - a->arena_size / 8;
     a->arena_memory =
         mmap(NULL, a->arena_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -113,7 +112,7 @@ struct buf *buf_get_slow(struct buffers *b, size_t size)
     struct buf *buf;
 
     CHECK_OBJ(b, BUFFERS_MAGIC);
-    if (__builtin_expect(order >= ORDERS || (size > b->buffers_large && b->buffers_taken + size > b->buffers_scarce_at),
+    if (__builtin_expect(order >= ORDERS || (size > BUFFERS_LARGE && b->buffers_taken + size > b->buffers_scarce_at),
                          0))
         return NULL;
     if (order < CACHE_ORDERS && a->arena_cache[order] != NULL) {

@@ -19,8 +19,7 @@ struct buffers {
     unsigned buffers_cached_n;          /* smallest blocks kept at hand ... */
     struct buf *buffers_cached;         /* ... through buf_next, their headers ready but for start and end */
     size_t buffers_taken, buffers_most; /* bytes handed out: now, and the most ever */
-    size_t buffers_scarce_at;           /* so many handed out: what is left is not for what is large already, */
-    size_t buffers_large;               /* which is what has more octets than this */
+    size_t buffers_scarce_at;           /* so many handed out: what is left is not for what is large */
     struct buffers_arena *buffers_arena;
 };
 #define BUFFERS_MAGIC 0x0b0ffe25u
@@ -28,7 +27,7 @@ struct buffers {
 
 #define BUF_MAGIC 0x0b0ffe12u
 #define BUF_MIN_SIZE 4096u    /* smallest block, with its header */
-#define BUFFERS_LARGE 131072u /* octets from which on a block, or a chain of them, is large; unless told otherwise */
+#define BUFFERS_LARGE 131072u /* octets from which on a block, or a chain of them, is large */
 
 /* One block.  Octets [buf_start, buf_end) of buf_data are filled; buf_size is the capacity of buf_data. */
 struct buf {

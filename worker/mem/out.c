@@ -215,7 +215,7 @@ static struct buf *block_add(struct out *o, size_t n)
         size = n;
     if (size > BLOCK_MAX)
         size = BLOCK_MAX;
-    if (__builtin_expect(buffers_scarce(o->out_buffers), 0) && o->out_bytes > o->out_buffers->buffers_large) {
+    if (__builtin_expect(buffers_scarce(o->out_buffers), 0) && o->out_bytes > BUFFERS_LARGE) {
         o->out_error = OUT_NO_BUFFERS;
         return NULL;
     }

@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 
-#define DEMOTED_AGAIN_NS UINT64_C(60000000000) /* said once a minute */
-
 static int answer_preface(struct pg_conn *c, const struct codec_message *m) __attribute__((noinline));
 static bool answer_reset_next(const struct pg_conn *c, uint32_t batch);
 static int answer_reset(struct pg_conn *c, const struct codec_message *m);
@@ -401,14 +399,8 @@ static void answer_error_query(struct pg_conn *c, struct pg_query *q, struct cod
         again = true;
         conn_drain(c, AFTER_PREPARE);
     }
-    if (demoted) { /* the server is a standby now */
-        conn_drain(c, AFTER_REPLACE);
-        if (p->pool_demoted_at == 0 || now - p->pool_demoted_at > DEMOTED_AGAIN_NS) {
-            p->pool_demoted_at = now;
-            p->pool_config.config_log(LOG_LEVEL_WARN, "pool %s: the server is read-only: its connections are replaced",
-                                      p->pool_config.config_pool->pool_name);
-        }
-    }
+    if (demoted)
+        conn_demoted(c, now);
     if (q->query_abandoned) {
         query_end(q, PG_ERROR, &e->error_public);
     } else if (unknown && (demoted || pg_sqlstate_find(sqlstate)->sqlstate_retry_after)) {

@@ -139,6 +139,18 @@ void conn_replace(struct pg_conn *c)
         conn_drain(c, AFTER_REPLACE);
 }
 
+void conn_demoted(struct pg_conn *c, uint64_t now)
+{
+    struct pg_pool *p = c->conn_pool;
+
+    conn_drain(c, AFTER_REPLACE);
+    if (p->pool_demoted_at != 0 && now - p->pool_demoted_at <= LOG_AGAIN_NS)
+        return;
+    p->pool_demoted_at = now;
+    p->pool_config.config_log(LOG_LEVEL_WARN, "pool %s: the server is read-only: its connections are replaced",
+                              p->pool_config.config_pool->pool_name);
+}
+
 bool conn_suspect(struct pg_conn *c, uint64_t now)
 {
     if (c->conn_pool->pool_pooler || (c->conn_mended_at != 0 && now - c->conn_mended_at < SUSPECT_AGAIN_NS))

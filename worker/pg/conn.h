@@ -177,6 +177,8 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why);
 void conn_drain(struct pg_conn *c, enum conn_after after);
 /* Its session is not as it was made: it takes no more queries and is made anew. */
 void conn_replace(struct pg_conn *c);
+/* The server is a standby now: made anew, where libpq may find another. */
+void conn_demoted(struct pg_conn *c, uint64_t now);
 /* Whether it may be suspected once more that its statements or what is known of its types are out of date. */
 bool conn_suspect(struct pg_conn *c, uint64_t now) MUSTCHECK;
 /* Whether a connection is about to prepare its statements again: others may have to as well. */

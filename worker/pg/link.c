@@ -15,6 +15,7 @@
 
 static void link_resolved(void *arg, const struct resolve_answer *answer);
 static int link_begin(struct link *l, const char *host, const char *hostaddr, const char *port);
+static int link_begun(struct link *l, int rc);
 static void link_event_cb(int fd, short what, void *arg);
 static void link_wait(struct link *l, short what, unsigned seconds);
 static void link_connecting(struct link *l);
@@ -80,10 +81,7 @@ int link_prepare_again(struct link *l)
         l->link_lead = !l->link_pool->pool_pooler;
         rc = link_send_statements(l);
     }
-    if (rc != 0)
-        link_clear(l);
-    else
-        link_wait(l, EV_READ | EV_WRITE, LINK_PREPARE_SECONDS);
+    rc = link_begun(l, rc);
     alloc_leave(old);
     return rc;
 }
@@ -99,11 +97,18 @@ int link_reach_again(struct link *l)
         rc = link_send_reach(l);
     else
         rc = link_say(l, "reach: ", PQerrorMessage(l->link_pg));
+    rc = link_begun(l, rc);
+    alloc_leave(old);
+    return rc;
+}
+
+/* What was to be sent to a connection that is up has been, or not (rc). */
+static int link_begun(struct link *l, int rc)
+{
     if (rc != 0)
         link_clear(l);
     else
         link_wait(l, EV_READ | EV_WRITE, LINK_PREPARE_SECONDS);
-    alloc_leave(old);
     return rc;
 }
 
