@@ -71,6 +71,7 @@ static void fake_execute(struct fake_conn *c);
 static void fake_flush(struct fake_conn *c);
 static void fake_put(struct fake_conn *c, char type, const void *body, size_t len);
 static void fake_put_row(struct fake_conn *c, const char *text, size_t len);
+static void fake_put_error(struct fake_conn *c, const char *severity, const char *sqlstate, const char *routine);
 static void fake_write(evutil_socket_t fd, short what, void *arg);
 static void fake_close(struct fake_conn *c);
 
@@ -127,6 +128,14 @@ static inline void fake_break_all(struct fake *f)
     for (unsigned i = 0; i < FAKE_CONNS; i++)
         if (f->fake_conns[i] != NULL)
             fake_close(f->fake_conns[i]);
+}
+
+/* pg_terminate_backend. */
+static inline void fake_terminate(struct fake_conn *c)
+{
+    fake_put_error(c, "FATAL", "57P01", "ProcessInterrupts");
+    fake_flush(c);
+    fake_close(c);
 }
 
 /* What hangs comes to its end by itself. */

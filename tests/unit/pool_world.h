@@ -180,6 +180,8 @@ static void turn(void)
 #define UNTIL(condition) UNTIL_EACH(condition, pg_pool_tick(w->world_pool, pg_now()))
 /* As long as that, nothing is left to a tick. */
 #define UNTIL_UNTICKED(condition) UNTIL_EACH(condition, (void)0)
+/* What hangs is answered after all. */
+#define UNTIL_FINISHED(condition) UNTIL_EACH(condition, fake_finish_all(w->world_fake))
 #define UNTIL_EACH(condition, each)                              \
     do {                                                         \
         uint64_t until_start = pg_now();                         \

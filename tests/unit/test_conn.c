@@ -31,12 +31,134 @@ static void a_lost_read_is_tried_on_another_connection(void **state)
     expect_idle();
 }
 
-static void the_last_connection_lost_means_down(void **state)
+static void the_last_connection_lost_is_remade_at_once(void **state)
+{
+    (void)state;
+    w->world_conf.pool_reconnect_max_ms = 60000;
+    start_up(2);
+    for (unsigned i = 0; i < 2; i++)
+        w->world_pool->pool_all[i].conn_failures = 20; /* however long they would be left alone otherwise */
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    fake_break_all(w->world_fake);
+    UNTIL_UNTICKED(COUNTED(disconnects) == 2);
+    assert_int_equal(pg_pool_up(w->world_pool), 0);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    UNTIL_UNTICKED(w->world_ended == 2);
+    expect_answer(0);
+    expect_answer(1);
+    UNTIL(pg_pool_up(w->world_pool) == 2); /* the other follows */
+    expect_idle();
+}
+
+static void all_that_are_lost_in_one_moment_are_noticed_first(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(3);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    for (unsigned i = 0; i < 3; i++)
+        fake_terminate(w->world_fake->fake_conns[i]);
+    UNTIL_UNTICKED(w->world_ended == 1);
+    expect_answer(0);
+    assert_int_equal(COUNTED(disconnects), 3);
+    assert_int_equal(w->world_questions[0].question_restarts, 1);
+}
+
+static void a_query_that_never_began_is_sent_again_and_again(void **state)
+{
+    unsigned n;
+
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(8);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    for (n = 0; n < UNLUCKY_MAX; n++) {
+        pg_pool_flush(w->world_pool, pg_now());
+        conn_lose(w->world_questions[0].question_query.query_conn, LOSS_FATAL, "by the test");
+    }
+    UNTIL(w->world_ended == 1);
+    expect_answer(0);
+    UNTIL(pg_pool_up(w->world_pool) == 8);
+    w->world_ended = 0;
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    for (n = 0; n <= UNLUCKY_MAX; n++) { /* but not for ever */
+        assert_int_equal(w->world_ended, 0);
+        pg_pool_flush(w->world_pool, pg_now());
+        conn_lose(w->world_questions[0].question_query.query_conn, LOSS_FATAL, "by the test");
+    }
+    assert_int_equal(w->world_ended, 1);
+    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+}
+
+static void one_lost_while_it_prepares_is_lost_as_well(void **state)
+{
+    struct pg_conn *c;
+
+    (void)state;
+    w->world_conf.pool_reconnect_max_ms = 60000;
+    start_up(1);
+    c = &w->world_pool->pool_all[0];
+    c->conn_failures = 20;
+    conn_drain(c, AFTER_PREPARE);
+    conn_settle(c);
+    assert_int_equal(c->conn_state, CONN_LINKING);
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    fake_break_all(w->world_fake);
+    UNTIL_UNTICKED(w->world_ended == 1);
+    expect_answer(0);
+    assert_int_equal(COUNTED(disconnects), 1);
+}
+
+static void a_server_that_is_gone_is_not_waited_for(void **state)
+{
+    (void)state;
+    start_up(1);
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    UNTIL(w->world_fake->fake_conns[0]->conn_hanging);
+    fake_unlisten(w->world_fake);
+    fake_break_all(w->world_fake);
+    UNTIL_UNTICKED(COUNTED(connect_failures) == 1);
+    assert_int_equal(w->world_ended, 0);
+    assert_int_equal(ask(1, "b"), PG_DONE); /* the first try may meet its predecessor */
+    UNTIL(COUNTED(connect_failures) == 2);
+    assert_int_equal(w->world_ended, 2);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(OUTCOME(i), PG_SHED_DOWN);
+    assert_int_equal(ask(2, "c"), PG_SHED_DOWN);
+    fake_listen(w->world_fake);
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    ASK("again");
+    expect_answer(0);
+}
+
+static void a_server_that_hangs_is_not_waited_for(void **state)
+{
+    uint64_t patience;
+
+    (void)state;
+    start_up(1);
+    patience = w->world_pool->pool_patience_ns;
+    conn_lose(&w->world_pool->pool_all[0], LOSS_SUDDEN, "by the test");
+    assert_int_equal(w->world_pool->pool_all[0].conn_state, CONN_LINKING); /* and not an event is looked at */
+    assert_int_equal(ask(0, "a"), PG_DONE);
+    conn_tick(&w->world_pool->pool_all[0], pg_now() + patience - SECOND);
+    assert_int_equal(w->world_ended, 0);
+    conn_tick(&w->world_pool->pool_all[0], pg_now() + patience);
+    assert_int_equal(w->world_ended, 1);
+    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+    assert_int_equal(ask(1, "b"), PG_SHED_DOWN);
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    ASK("again");
+    expect_answer(0);
+}
+
+static void a_server_that_loses_them_again_is_left_alone(void **state)
 {
     (void)state;
     start_up(1);
     w->world_conf.pool_max_inflight = 2;
     pg_pool_set_max_inflight(w->world_pool, 2);
+    w->world_pool->pool_remake_at = pg_now() + SECOND; /* and so for a second */
     ASK("close", "b", "waiting");
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(OUTCOME(i), PG_SHED_DOWN);
@@ -91,9 +213,10 @@ static void a_crash_behind_a_short_read_is_noticed(void **state)
     fake_put(server, 'S', "a\0b", 4);
     fake_flush(server);
     fake_close(server);
-    UNTIL(w->world_ended == 2);
-    assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
-    assert_int_equal(OUTCOME(1), PG_SHED_DOWN);
+    UNTIL(COUNTED(disconnects) == 1);
+    UNTIL_FINISHED(w->world_ended == 2); /* both were sent once more */
+    expect_answer(0);
+    expect_answer(1);
 }
 
 static void a_connection_that_lasted_comes_back_at_once(void **state)
@@ -318,7 +441,13 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_lost_read_is_tried_on_another_connection),
-        TEST(the_last_connection_lost_means_down),
+        TEST(the_last_connection_lost_is_remade_at_once),
+        TEST(all_that_are_lost_in_one_moment_are_noticed_first),
+        TEST(a_query_that_never_began_is_sent_again_and_again),
+        TEST(one_lost_while_it_prepares_is_lost_as_well),
+        TEST(a_server_that_is_gone_is_not_waited_for),
+        TEST(a_server_that_hangs_is_not_waited_for),
+        TEST(a_server_that_loses_them_again_is_left_alone),
         TEST(a_lost_write_is_unknown),
         TEST(a_write_that_was_not_sent_goes_elsewhere),
         TEST(a_crash_behind_a_short_read_is_noticed),

@@ -15,7 +15,11 @@
 #define SILENCE_NS 10000000000u /* on top of statement_timeout: the server is gone without a word */
 #define SILENCE_POOLER_NS \
     UINT64_C(150000000000) /* ... and a pooler may make us wait: pgbouncer's query_wait_timeout is 120 s */
+#define UNLUCKY_MAX 4u     /* so often a query is sent again when its connection's loss was not its doing */
 #define REPLACE_AT_ONCE 3u /* failures in a row, with which it no longer is */
+#define REPLACE_TRIES 2u   /* the first may meet its predecessor, which still counts against a limit of connections */
+#define REPLACE_TRY_NS 25000000u
+#define REPLACE_AGAIN_NS 100000000u /* between two losses of all connections, to have one back at once */
 #define SUSPECT_AGAIN_NS 1000000000u
 #define LOG_AGAIN_NS 60000000000u /* the same failure is logged once a minute */
 
@@ -23,11 +27,12 @@ static void conn_move(struct pg_conn *c, enum conn_state state);
 static void conn_linked(void *arg, const char *why);
 static void conn_outdate(struct pg_pool *p);
 static void conn_failed(struct pg_conn *c, const char *why);
+static void conn_remake(struct pg_conn *c, uint64_t now);
 static void conn_judge(struct pg_conn *c, uint64_t now);
 static void conn_down(struct pg_conn *c, uint64_t now);
 static bool conn_others_try(const struct pg_conn *c, uint64_t until);
 static void conn_follow(struct pg_pool *p, uint64_t now);
-static bool conn_harmless(const struct pg_conn *c, const struct pg_query *q, enum conn_loss loss);
+static bool conn_began(const struct pg_conn *c, const struct pg_query *q, enum conn_loss loss);
 static bool conn_idle(const struct pg_conn *c);
 static uint64_t conn_random(struct pg_pool *p, uint64_t below);
 
@@ -88,12 +93,15 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
                               "pool %s: connection lost with %u queries in flight: %s",
                               p->pool_config.config_pool->pool_name, c->conn_inflight_n, why);
     while ((q = TAILQ_FIRST(&c->conn_inflight)) != NULL) {
-        bool harmless = conn_harmless(c, q, loss);
-        bool retry = harmless && q != culprit && !q->query_retried && !q->query_abandoned && loss != LOSS_STOP;
+        bool began = conn_began(c, q, loss), harmless = p->pool_read_only || !began;
+        bool unlucky = !began || loss == LOSS_FATAL; /* a backend that was terminated: no query's doing */
+        bool retry = harmless && q != culprit && !q->query_abandoned && loss != LOSS_STOP &&
+                     (unlucky ? q->query_unlucky < UNLUCKY_MAX : !q->query_retried);
 
         answer_pop(c, q); /* also forgets what was known of it as the head */
         if (retry) {
-            q->query_retried = true;
+            q->query_retried |= !unlucky;
+            q->query_unlucky += unlucky;
             queue_retry(p, q, now);
         } else {
             /* What the owner is told, kept where it is of no other use any more. */
@@ -105,6 +113,7 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
     conn_judge(c, now);
     (void)shutdown(c->conn_fd, SHUT_RDWR); /* half a message may have been sent: PQfinish must not add to it */
     conn_down(c, now);
+    conn_remake(c, now);
 
     while ((q = TAILQ_FIRST(&dead)) != NULL) {
         enum pg_outcome outcome = (enum pg_outcome)q->query_batch;
@@ -114,10 +123,15 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
             stat_pool_add(p->pool_index, STAT_pool_lost, 1);
         query_end(q, outcome, NULL);
     }
-    if (conn_serving(p))
-        queue_pump(p, now);
-    else
+    if (c->conn_replacing > 0 && c->conn_state == CONN_DOWN)
+        conn_connect(c);
+    if (!conn_serving(p)) {
         queue_shed(p);
+        return;
+    }
+    p->pool_pump = true; /* not before this turn is over: others may have been lost in the same moment */
+    if (p->pool_config.config_unflushed != NULL)
+        *p->pool_config.config_unflushed = true;
 }
 
 void conn_drain(struct pg_conn *c, enum conn_after after)
@@ -206,9 +220,9 @@ void conn_settle(struct pg_conn *c)
     now = pg_now();
     stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
     conn_judge(c, now);
-    c->conn_replacing = c->conn_changed && !p->pool_stopping;
+    c->conn_replacing = c->conn_changed && !p->pool_stopping ? REPLACE_TRIES : 0;
     conn_down(c, now);
-    if (c->conn_replacing && c->conn_failures < REPLACE_AT_ONCE)
+    if (c->conn_replacing > 0 && c->conn_failures < REPLACE_AT_ONCE)
         conn_connect(c);
     if (!conn_serving(p))
         queue_shed(p);
@@ -221,6 +235,11 @@ void conn_tick(struct pg_conn *c, uint64_t now)
     const struct pg_query *q;
     uint64_t patience;
 
+    if (c->conn_replacing > 0 && now > c->conn_lost_at && now - c->conn_lost_at > p->pool_patience_ns) {
+        c->conn_replacing = 0; /* it takes too long: nobody is to wait for it any more */
+        if (!conn_serving(p))
+            queue_shed(p);
+    }
     if (c->conn_state == CONN_DOWN) {
         if (!p->pool_stopping && now >= c->conn_retry_at)
             conn_connect(c);
@@ -267,9 +286,9 @@ unsigned conn_returning(const struct pg_pool *p)
     TAILQ_FOREACH(c, &p->pool_conns[CONN_DRAINING], conn_link)
     n += c->conn_after <= AFTER_PREPARE || (c->conn_after == AFTER_REPLACE && c->conn_changed);
     TAILQ_FOREACH(c, &p->pool_conns[CONN_DOWN], conn_link)
-    n += c->conn_replacing;
+    n += c->conn_replacing > 0;
     TAILQ_FOREACH(c, &p->pool_conns[CONN_LINKING], conn_link)
-    n += c->conn_up || c->conn_replacing; /* only its statements are being prepared again */
+    n += c->conn_up || c->conn_replacing > 0; /* only its statements are being prepared again */
     return n;
 }
 
@@ -302,16 +321,16 @@ static void conn_linked(void *arg, const char *why)
         conn_failed(c, why);
         return;
     }
-    if (!conn_serving(p))
-        conn_follow(p, now);
     if (!c->conn_up) {
+        if (pg_pool_up(p) == 0)
+            conn_follow(p, now);
         stat_pool_add(p->pool_index, STAT_pool_connects, 1);
         c->conn_up_since = now;
         c->conn_cancel_at = 0;
         p->pool_reached_at = 0;
     }
     c->conn_up = c->conn_tried = true;
-    c->conn_replacing = false;
+    c->conn_replacing = 0;
     p->pool_versions = 0;
     for (unsigned i = 0; i < p->pool_statements_n; i++)
         p->pool_versions += p->pool_statements[i]->statement_version;
@@ -352,9 +371,11 @@ static void conn_failed(struct pg_conn *c, const char *why)
 {
     struct pg_pool *p = c->conn_pool;
     uint64_t now = pg_now();
+    bool lost;
 
     c->conn_tried = true;
-    c->conn_replacing = false;
+    if (c->conn_replacing > 0)
+        c->conn_replacing--;
     c->conn_failures++;
     if (c->conn_up)
         stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
@@ -368,14 +389,36 @@ static void conn_failed(struct pg_conn *c, const char *why)
         p->pool_config.config_log(LOG_LEVEL_WARN, "pool %s: cannot connect: %s", p->pool_config.config_pool->pool_name,
                                   p->pool_trouble);
     }
+    lost = c->conn_up; /* while its statements were prepared again */
     conn_down(c, now);
+    if (c->conn_replacing > 0)
+        c->conn_retry_at = now + REPLACE_TRY_NS;
+    if (lost) {
+        c->conn_lost_at = now;
+        conn_remake(c, now);
+        if (c->conn_replacing > 0)
+            conn_connect(c);
+    }
     if (!conn_serving(p))
         queue_shed(p);
 }
 
-/* A connection ends: had it lived for a while, so that the next attempt may come at once? */
+/* If it was the last one: it is to be made anew at once, while those who wait for one go on waiting.  A server that
+ * loses them again and again is left alone in between. */
+static void conn_remake(struct pg_conn *c, uint64_t now)
+{
+    struct pg_pool *p = c->conn_pool;
+
+    if (p->pool_stopping || conn_serving(p) || now < p->pool_remake_at)
+        return;
+    c->conn_replacing = REPLACE_TRIES;
+    p->pool_remake_at = now + REPLACE_AGAIN_NS;
+}
+
+/* A connection ends: had it lived for a while, so that the next attempt may come soon? */
 static void conn_judge(struct pg_conn *c, uint64_t now)
 {
+    c->conn_lost_at = now;
     if (now - c->conn_up_since < STABLE_NS)
         c->conn_failures++;
     else
@@ -434,17 +477,15 @@ static void conn_follow(struct pg_pool *p, uint64_t now)
     }
 }
 
-/* Whether a query of a lost connection cannot have had an effect. */
-static bool conn_harmless(const struct pg_conn *c, const struct pg_query *q, enum conn_loss loss)
+/* Whether a query of a lost connection may have begun to run. */
+static bool conn_began(const struct pg_conn *c, const struct pg_query *q, enum conn_loss loss)
 {
     bool head = q == TAILQ_FIRST(&c->conn_inflight);
 
-    if (c->conn_pool->pool_read_only)
-        return true;
     if (q->query_out_at >= c->conn_written) /* not an octet of it has left */
-        return true;
+        return false;
     /* A FATAL error stands in the stream where the server stopped; what had not been bound by then never ran. */
-    return loss == LOSS_FATAL && !(head && c->conn_bound);
+    return loss != LOSS_FATAL || (head && c->conn_bound);
 }
 
 static bool conn_idle(const struct pg_conn *c)

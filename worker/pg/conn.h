@@ -90,14 +90,14 @@ struct pg_conn {
     /* Life. */
     struct link conn_pq;
     enum conn_after conn_after;
-    bool conn_replacing;     /* being made anew because of that: whoever waits for it may go on waiting */
+    unsigned conn_replacing; /* being made anew, with so many tries: whoever waits for it may go on waiting */
     bool conn_changed;       /* a setting of its session was changed: to be replaced */
     uint64_t conn_mended_at; /* when its statements were last prepared again on suspicion */
     uint32_t conn_versions;  /* the pool's when its statements were prepared */
     bool conn_tried;         /* one attempt is over, whatever its end */
     bool conn_up;            /* was ready since the last attempt began */
     unsigned conn_failures;  /* in a row */
-    uint64_t conn_retry_at, conn_up_since;
+    uint64_t conn_retry_at, conn_up_since, conn_lost_at;
     struct cancel conn_cancel;
     uint64_t conn_cancel_at;    /* when a cancel was last sent; 0: never */
     uint32_t conn_cancel_batch; /* and for which batch, */
@@ -127,6 +127,7 @@ struct pg_pool {
     struct conn_list pool_dirty, pool_again;
     struct query_list pool_retry, pool_waiting; /* the first goes before the second */
     unsigned pool_retry_n, pool_waiting_n;
+    bool pool_pump;            /* at the end of this turn, those who wait are looked at */
     unsigned pool_abandoned_n; /* of those in flight, on all connections */
     /* How long a query may wait (queue.c). */
     uint64_t pool_patience_ns, pool_target_ns; /* queue_timeout_ms; under lasting overload */
@@ -160,6 +161,7 @@ struct pg_pool {
     bool pool_doubted;       /* a statement is */
     uint32_t pool_versions;  /* of its statements, added up: grows with each description that is not the one before */
     uint64_t pool_mended_at;
+    uint64_t pool_remake_at;  /* the last connection that is lost is made anew at once, but not before then */
     uint64_t pool_demoted_at; /* when its server was last said to be read-only; 0: never */
     uint64_t pool_reached_at; /* when a connection last asked what statements can reach; 0: not since there was news */
     uint64_t pool_reach_ns;   /* how long that took */

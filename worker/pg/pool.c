@@ -158,7 +158,7 @@ enum pg_outcome pg_pool_submit(struct pg_pool *p, struct pg_query *q, uint64_t n
     if (__builtin_expect(q->query_statement->statement_state != STATEMENT_READY, 0))
         return pool_refuse(p, q);
     q->query_abandoned = q->query_retried = q->query_started = q->query_looked = false;
-    q->query_stale = 0;
+    q->query_stale = q->query_unlucky = 0;
     if (__builtin_expect(TAILQ_EMPTY(&p->pool_waiting) && TAILQ_EMPTY(&p->pool_retry), 1)) {
         c = batch_pick(p, true, now);
         if (__builtin_expect(c != NULL, 1))
@@ -191,6 +191,10 @@ void pg_pool_flush(struct pg_pool *p, uint64_t now)
     unsigned tries = 2 * p->pool_config.config_connections;
     struct pg_conn *c;
 
+    if (__builtin_expect(p->pool_pump, 0)) {
+        p->pool_pump = false;
+        queue_pump(p, now);
+    }
     p->pool_current = NULL;
     while ((c = TAILQ_FIRST(&p->pool_dirty)) != NULL && tries-- > 0) {
         TAILQ_REMOVE(&p->pool_dirty, c, conn_dirty_link);
@@ -203,7 +207,7 @@ void pg_pool_flush(struct pg_pool *p, uint64_t now)
         if (!c->conn_blocked)
             (void)!wire_write(c, now);
     }
-    if (c != NULL && p->pool_config.config_unflushed != NULL)
+    if ((c != NULL || p->pool_pump) && p->pool_config.config_unflushed != NULL)
         *p->pool_config.config_unflushed = true;
 }
 

@@ -123,6 +123,7 @@ struct pg_query {
     bool query_abandoned;              /* the client has left: rows are dropped, done is still called */
     bool query_retried, query_started; /* sent a second time; a row has come */
     bool query_looked;                 /* query_long has been called */
+    uint8_t query_unlucky;             /* how often its connection was lost, which was not its doing */
     uint8_t query_stale;               /* how often its statement had to be prepared again */
     bool query_reset;                  /* the batch behind its own is a reset of the session */
     uint32_t query_batch;              /* number of the Sync it is under */
