@@ -504,10 +504,10 @@ static void fake_message(struct fake_conn *c, char type, const unsigned char *bo
 }
 
 /* What a query does, by the value that was bound:
- * err:SQLSTATE fails; fatal, close: end the connection while running; hang: runs until cancelled; row-hang: the same
- * after a row; bad-length,
- * bad-type: hostile messages; big:N: a row of N octets; rows:N: N rows; commit:SQLSTATE: the commit fails; begin:
- * leaves a transaction open; set: a setting that is reported; anything else: one row, the value itself. */
+ * err:SQLSTATE fails; err-close:SQLSTATE fails, and there is no more; fatal, close: end the connection while running;
+ * hang: runs until cancelled; row-hang: the same after a row; bad-length, bad-type: hostile messages; big:N: a row of N
+ * octets; rows:N: N rows; commit:SQLSTATE: the commit fails; begin: leaves a transaction open; set: a setting that is
+ * reported; anything else: one row, the value itself. */
 static void fake_execute(struct fake_conn *c)
 {
     struct fake *f = c->conn_fake;
@@ -523,6 +523,10 @@ static void fake_execute(struct fake_conn *c)
     if (strncmp(v, "err:", 4) == 0) {
         fake_put_error(c, "ERROR", v + 4, "fake");
         c->conn_skipping = true;
+    } else if (strncmp(v, "err-close:", 10) == 0) {
+        fake_put_error(c, "ERROR", v + 10, "fake");
+        fake_flush(c);
+        c->conn_lost = true;
     } else if (strcmp(v, "fatal") == 0) {
         fake_put_error(c, "FATAL", "57P01", "ProcessInterrupts");
         fake_flush(c);

@@ -17,9 +17,10 @@ struct question {
     char question_value[32];
     bool question_unbindable, question_row_refused;
     unsigned question_rows, question_restarts, question_ends, question_looks;
-    bool question_left;     /* of which nobody was told */
-    size_t question_octets; /* of all its rows' cells */
-    char question_last[64]; /* the last row's value */
+    bool question_left;            /* of which nobody was told */
+    unsigned question_takes_along; /* how many of the questions are abandoned when this one ends, itself aside */
+    size_t question_octets;        /* of all its rows' cells */
+    char question_last[64];        /* the last row's value */
     enum pg_outcome question_outcome;
     char question_sqlstate[6];
 };
@@ -107,6 +108,9 @@ static void question_done(struct pg_query *q, enum pg_outcome outcome, const str
         memcpy(x->question_sqlstate, error->error_sqlstate, 6);
     w->world_ended++;
     strcat(strcat(w->world_order, x->question_value), " ");
+    for (unsigned i = 0; i < x->question_takes_along; i++)
+        if (&w->world_questions[i] != x)
+            assert_false(pg_query_abandon(&w->world_questions[i].question_query));
 }
 
 static void question_long(struct pg_query *q)

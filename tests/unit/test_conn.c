@@ -64,6 +64,14 @@ static void all_that_are_lost_in_one_moment_are_noticed_first(void **state)
     assert_int_equal(w->world_questions[0].question_restarts, 1);
 }
 
+static void lose_and_send_again(unsigned i)
+{
+    pg_pool_flush(w->world_pool, pg_now());
+    conn_lose(w->world_questions[i].question_query.query_conn, LOSS_FATAL, "by the test");
+    w->world_pool->pool_shaken_until = 0;
+    queue_pump(w->world_pool, pg_now());
+}
+
 static void a_query_that_never_began_is_sent_again_and_again(void **state)
 {
     unsigned n;
@@ -72,10 +80,8 @@ static void a_query_that_never_began_is_sent_again_and_again(void **state)
     w->world_conf.pool_read_only = false;
     start_up(8);
     assert_int_equal(ask(0, "a"), PG_DONE);
-    for (n = 0; n < UNLUCKY_MAX; n++) {
-        pg_pool_flush(w->world_pool, pg_now());
-        conn_lose(w->world_questions[0].question_query.query_conn, LOSS_FATAL, "by the test");
-    }
+    for (n = 0; n < UNLUCKY_MAX; n++)
+        lose_and_send_again(0);
     UNTIL(w->world_ended == 1);
     expect_answer(0);
     UNTIL(pg_pool_up(w->world_pool) == 8);
@@ -83,11 +89,88 @@ static void a_query_that_never_began_is_sent_again_and_again(void **state)
     assert_int_equal(ask(0, "hang"), PG_DONE);
     for (n = 0; n <= UNLUCKY_MAX; n++) { /* but not for ever */
         assert_int_equal(w->world_ended, 0);
-        pg_pool_flush(w->world_pool, pg_now());
-        conn_lose(w->world_questions[0].question_query.query_conn, LOSS_FATAL, "by the test");
+        lose_and_send_again(0);
     }
     assert_int_equal(w->world_ended, 1);
     assert_int_equal(OUTCOME(0), PG_SHED_DOWN);
+}
+
+/* Backends that are terminated die one after the other: what ran on the first is not sent to the next to die. */
+static void behind_a_loss_others_are_waited_for(void **state)
+{
+    (void)state;
+    w->world_conf.pool_reconnect_max_ms = 60000;
+    start_up(3);
+    for (unsigned i = 0; i < 3; i++)
+        w->world_pool->pool_all[i].conn_failures = 20;
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    UNTIL_UNTICKED(w->world_fake->fake_executes == 1);
+    fake_terminate(w->world_fake->fake_conns[0]);
+    UNTIL_UNTICKED(COUNTED(disconnects) == 1);
+    assert_int_equal(w->world_questions[0].question_query.query_state, QUERY_RETRY);
+    assert_int_equal(ask(1, "b"), PG_DONE); /* new ones go on */
+    assert_int_equal(w->world_questions[1].question_query.query_state, QUERY_SENT);
+    UNTIL_UNTICKED(w->world_ended == 1);
+    w->world_pool->pool_shaken_until = pg_now() + SECOND; /* however busy the machine is */
+    fake_terminate(w->world_fake->fake_conns[1]);
+    fake_terminate(w->world_fake->fake_conns[2]);
+    UNTIL_UNTICKED(COUNTED(disconnects) == 3);
+    UNTIL_FINISHED(w->world_ended == 2);
+    expect_answer(0);
+    expect_answer(1);
+}
+
+static void what_is_held_behind_a_loss_goes_without_a_tick(void **state)
+{
+    (void)state;
+    start_up(2);
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    UNTIL_UNTICKED(w->world_fake->fake_executes == 1);
+    fake_terminate(w->world_fake->fake_conns[0]);
+    UNTIL_UNTICKED(w->world_fake->fake_executes == 2);
+    assert_int_equal(w->world_questions[0].question_query.query_state, QUERY_SENT);
+}
+
+/* Told of the end of one, its owner abandons others: of the same connection, which is no more. */
+static void the_end_of_one_may_be_the_end_of_its_siblings(void **state)
+{
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    start_up(1);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(ask(i, "hang"), PG_DONE);
+    UNTIL(w->world_fake->fake_executes == 1);
+    w->world_questions[0].question_takes_along = 3;
+    fake_break_all(w->world_fake);
+    UNTIL(w->world_ended == 3);
+    assert_int_equal(OUTCOME(0), PG_UNKNOWN);
+    assert_int_equal(w->world_pool->pool_abandoned_n, 0);
+    assert_int_equal(w->world_pool->pool_all[0].conn_abandoned_n, 0);
+    w->world_questions[0].question_takes_along = 0;
+    UNTIL(pg_pool_up(w->world_pool) == 1);
+    ASK("again");
+    expect_answer(0);
+    expect_idle();
+}
+
+static void a_pooler_that_closes_behind_an_error_is_not_believed(void **state)
+{
+    static const char *const values[] = {"err-close:08P01", "err:23505"};
+
+    (void)state;
+    w->world_conf.pool_read_only = false;
+    for (unsigned i = 0; i < 2; i++) {
+        pg_pool_free(&w->world_pool);
+        start_up(1);
+        w->world_ended = 0;
+        assert_int_equal(ask(0, values[i]), PG_DONE);
+        pg_pool_flush(w->world_pool, pg_now());
+        w->world_pool->pool_pooler = true; /* from here on: it is sent as to PostgreSQL itself */
+        UNTIL(w->world_ended == 1);
+        assert_int_equal(OUTCOME(0), i == 0 ? PG_UNKNOWN : PG_ERROR);
+        w->world_pool->pool_pooler = false;
+    }
+    assert_string_equal(SQLSTATE(0), "23505");
 }
 
 static void one_lost_while_it_prepares_is_lost_as_well(void **state)
@@ -149,6 +232,22 @@ static void a_server_that_hangs_is_not_waited_for(void **state)
     assert_int_equal(ask(1, "b"), PG_SHED_DOWN);
     UNTIL(pg_pool_up(w->world_pool) == 1);
     ASK("again");
+    expect_answer(0);
+}
+
+/* What was sent is lost without a word: it is sent anew by some, while others go on waiting. */
+static void of_all_that_connect_some_are_hasty(void **state)
+{
+    (void)state;
+    start_up(2);
+    event_del(w->world_fake->fake_event);
+    fake_break_all(w->world_fake);
+    UNTIL(w->world_pool->pool_conns_n[CONN_LINKING] == 2);
+    UNTIL(COUNTED(connect_failures) == 1);
+    assert_true(w->world_pool->pool_conns_n[CONN_LINKING] > 0);
+    event_add(w->world_fake->fake_event, NULL);
+    UNTIL(pg_pool_up(w->world_pool) == 2);
+    ASK("a");
     expect_answer(0);
 }
 
@@ -411,6 +510,25 @@ static void a_refused_statement_is_broken_and_mended(void **state)
     expect_answer(0);
 }
 
+static void the_only_connection_is_mended_though_it_is_never_idle(void **state)
+{
+    const struct pg_conn *c;
+    uint64_t now;
+
+    (void)state;
+    start_up(1);
+    c = &w->world_pool->pool_all[0];
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    w->world_statement.statement_state = STATEMENT_BROKEN;
+    assert_int_equal(ask(1, "a"), PG_BROKEN);
+    now = w->world_pool->pool_mended_at = pg_now();
+    pg_pool_tick(w->world_pool, now + 2ull * SECOND);
+    assert_int_equal(c->conn_state, CONN_READY);
+    pg_pool_tick(w->world_pool, now + 4ull * SECOND);
+    assert_int_equal(c->conn_state, CONN_DRAINING);
+    UNTIL_FINISHED(w->world_statement.statement_state == STATEMENT_READY);
+}
+
 static void an_owners_objection_breaks_the_statement(void **state)
 {
     (void)state;
@@ -444,9 +562,14 @@ int main(void)
         TEST(the_last_connection_lost_is_remade_at_once),
         TEST(all_that_are_lost_in_one_moment_are_noticed_first),
         TEST(a_query_that_never_began_is_sent_again_and_again),
+        TEST(behind_a_loss_others_are_waited_for),
+        TEST(what_is_held_behind_a_loss_goes_without_a_tick),
+        TEST(the_end_of_one_may_be_the_end_of_its_siblings),
+        TEST(a_pooler_that_closes_behind_an_error_is_not_believed),
         TEST(one_lost_while_it_prepares_is_lost_as_well),
         TEST(a_server_that_is_gone_is_not_waited_for),
         TEST(a_server_that_hangs_is_not_waited_for),
+        TEST(of_all_that_connect_some_are_hasty),
         TEST(a_server_that_loses_them_again_is_left_alone),
         TEST(a_lost_write_is_unknown),
         TEST(a_write_that_was_not_sent_goes_elsewhere),
@@ -462,6 +585,7 @@ int main(void)
         TEST(what_was_prepared_before_a_change_takes_no_more),
         TEST(nothing_is_shed_while_statements_are_prepared),
         TEST(a_refused_statement_is_broken_and_mended),
+        TEST(the_only_connection_is_mended_though_it_is_never_idle),
         TEST(an_owners_objection_breaks_the_statement),
         TEST(a_passing_trouble_does_not_break_a_statement),
     };

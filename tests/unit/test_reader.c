@@ -223,6 +223,59 @@ static void a_reset_in_the_middle_gives_the_block_back(void **state)
     assert_int_equal(strncmp(seen, "D9000:", 6), 0);
 }
 
+static void what_is_held_comes_again_with_what_is_behind_it(void **state)
+{
+    unsigned char all[200];
+    size_t n = message(all, 'E', 30), n2 = message(all + n, 'Z', 1), room;
+    struct codec_message m = {0};
+    struct reader r;
+    unsigned char *to;
+
+    (void)state;
+    reader_init(&r, &space, arena, LARGEST);
+    to = reader_begin(&r, &room);
+    memcpy(to, all, n);
+    reader_add(&r, n);
+    assert_int_equal(reader_next(&r, &m), READER_MESSAGE);
+    assert_true(reader_hold(&r, &m));
+    assert_false(reader_park(&r, &m));
+    to = reader_begin(&r, &room);
+    memcpy(to, all + n, n2);
+    reader_add(&r, n2);
+    assert_int_equal(reader_next(&r, &m), READER_MESSAGE);
+    assert_int_equal(m.message_type, 'E');
+    assert_int_equal(m.message_len, 30);
+    assert_false(reader_hold(&r, &m)); /* there is something behind it */
+    assert_int_equal(reader_next(&r, &m), READER_MESSAGE);
+    assert_int_equal(m.message_type, 'Z');
+    assert_false(reader_park(&r, &m));
+}
+
+static void what_fills_the_space_is_not_held(void **state)
+{
+    unsigned char all[10000], *to;
+    struct codec_message m = {0};
+    struct reader r;
+    size_t room;
+
+    (void)state;
+    for (unsigned large = 0; large < 2; large++) {
+        size_t n = message(all, 'E', large ? 9000 : SPACE - 5), at = 0;
+
+        reader_init(&r, &space, arena, LARGEST);
+        while (at < n) {
+            to = reader_begin(&r, &room);
+            room = room < n - at ? room : n - at;
+            memcpy(to, all + at, room);
+            reader_add(&r, room);
+            at += room;
+            assert_int_equal(reader_next(&r, &m), at < n ? READER_MORE : READER_MESSAGE);
+        }
+        assert_false(reader_hold(&r, &m));
+        assert_false(reader_park(&r, &m));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +285,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_largest_length_there_is_can_be_skipped, setup, teardown),
         cmocka_unit_test_setup_teardown(no_buffer_skips_the_message_and_stays_in_step, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reset_in_the_middle_gives_the_block_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_held_comes_again_with_what_is_behind_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_fills_the_space_is_not_held, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

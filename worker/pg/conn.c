@@ -14,13 +14,16 @@
 #define STABLE_NS 1000000000u   /* a connection that lasts less counts as a failure */
 #define SILENCE_NS 10000000000u /* on top of statement_timeout: the server is gone without a word */
 #define SILENCE_POOLER_NS \
-    UINT64_C(150000000000) /* ... and a pooler may make us wait: pgbouncer's query_wait_timeout is 120 s */
-#define UNLUCKY_MAX 4u     /* so often a query is sent again when its connection's loss was not its doing */
-#define REPLACE_AT_ONCE 3u /* failures in a row, with which it no longer is */
-#define REPLACE_TRIES 2u   /* the first may meet its predecessor, which still counts against a limit of connections */
+    UINT64_C(150000000000)  /* ... and a pooler may make us wait: pgbouncer's query_wait_timeout is 120 s */
+#define UNLUCKY_MAX 4u      /* so often a query is sent again when its connection was lost before it began */
+#define SHAKEN_NS 25000000u /* behind a loss, to see whether others follow, */
+#define SHAKEN_PART 4u      /* ... but not for more of what a query may wait */
+#define REPLACE_AT_ONCE 3u  /* failures in a row, with which it no longer is */
+#define REPLACE_TRIES 2u    /* the first may meet its predecessor, which still counts against a limit of connections */
 #define REPLACE_TRY_NS 25000000u
 #define REPLACE_AGAIN_NS 100000000u /* between two losses of all connections, to have one back at once */
 #define SUSPECT_AGAIN_NS 1000000000u
+#define LOG_IDLE_NS 1000000000u   /* the loss of idle ones is logged once a second */
 #define LOG_AGAIN_NS 60000000000u /* the same failure is logged once a minute */
 
 static void conn_move(struct pg_conn *c, enum conn_state state);
@@ -76,6 +79,9 @@ void conn_connect(struct pg_conn *c)
     c->conn_up = false;
     c->conn_pq.link_statements = p->pool_statements;
     c->conn_pq.link_statements_n = p->pool_statements_n;
+    /* While there is none, every second attempt is a hasty one: after an outage that swallowed what was sent, somebody
+     * asks anew soon; the others have patience with a server that is slow. */
+    c->conn_pq.link_hasty = pg_pool_up(p) == 0 && (c->conn_failures + (unsigned)(c - p->pool_all)) % 2 == 1;
     conn_move(c, CONN_LINKING);
     if (link_connect(&c->conn_pq) != 0)
         conn_failed(c, c->conn_pq.link_why);
@@ -88,24 +94,28 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
     struct pg_query *q, *culprit = loss == LOSS_PROTOCOL ? TAILQ_FIRST(&c->conn_inflight) : NULL;
     uint64_t now = pg_now();
 
+    bool quiet = loss == LOSS_STOP || (c->conn_inflight_n == 0 && now < p->pool_idle_lost_at + LOG_IDLE_NS);
+
     AN(c->conn_fd != -1);
-    p->pool_config.config_log(loss == LOSS_STOP ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN,
+    if (!quiet && c->conn_inflight_n == 0)
+        p->pool_idle_lost_at = now;
+    p->pool_config.config_log(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN,
                               "pool %s: connection lost with %u queries in flight: %s",
                               p->pool_config.config_pool->pool_name, c->conn_inflight_n, why);
     while ((q = TAILQ_FIRST(&c->conn_inflight)) != NULL) {
         bool began = conn_began(c, q, loss), harmless = p->pool_read_only || !began;
-        bool unlucky = !began || loss == LOSS_FATAL; /* a backend that was terminated: no query's doing */
         bool retry = harmless && q != culprit && !q->query_abandoned && loss != LOSS_STOP &&
-                     (unlucky ? q->query_unlucky < UNLUCKY_MAX : !q->query_retried);
+                     (began ? !q->query_retried : q->query_unlucky < UNLUCKY_MAX);
 
         answer_pop(c, q); /* also forgets what was known of it as the head */
         if (retry) {
-            q->query_retried |= !unlucky;
-            q->query_unlucky += unlucky;
+            q->query_retried |= began; /* it may be its own doing */
+            q->query_unlucky += !began;
             queue_retry(p, q, now);
         } else {
             /* What the owner is told, kept where it is of no other use any more. */
             q->query_batch = (uint32_t)(!harmless ? PG_UNKNOWN : q == culprit ? PG_INTERNAL : PG_SHED_DOWN);
+            q->query_conn = NULL; /* that one's doing may be that its client leaves, and with him the next */
             TAILQ_INSERT_TAIL(&dead, q, query_link);
         }
     }
@@ -129,9 +139,10 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
         queue_shed(p);
         return;
     }
-    p->pool_pump = true; /* not before this turn is over: others may have been lost in the same moment */
-    if (p->pool_config.config_unflushed != NULL)
-        *p->pool_config.config_unflushed = true;
+    p->pool_shaken_until =
+        now + (SHAKEN_NS < p->pool_patience_ns / SHAKEN_PART ? SHAKEN_NS : p->pool_patience_ns / SHAKEN_PART);
+    queue_wake(p, p->pool_shaken_until, now);
+    queue_pump(p, now);
 }
 
 void conn_drain(struct pg_conn *c, enum conn_after after)
@@ -322,8 +333,10 @@ static void conn_linked(void *arg, const char *why)
         return;
     }
     if (!c->conn_up) {
-        if (pg_pool_up(p) == 0)
+        if (pg_pool_up(p) == 0) {
             conn_follow(p, now);
+            p->pool_shaken_until = 0; /* all that were there before are gone */
+        }
         stat_pool_add(p->pool_index, STAT_pool_connects, 1);
         c->conn_up_since = now;
         c->conn_cancel_at = 0;

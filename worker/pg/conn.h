@@ -127,8 +127,8 @@ struct pg_pool {
     struct conn_list pool_dirty, pool_again;
     struct query_list pool_retry, pool_waiting; /* the first goes before the second */
     unsigned pool_retry_n, pool_waiting_n;
-    bool pool_pump;            /* at the end of this turn, those who wait are looked at */
-    unsigned pool_abandoned_n; /* of those in flight, on all connections */
+    uint64_t pool_shaken_until; /* a connection was lost, perhaps not the last: nothing is sent again before then */
+    unsigned pool_abandoned_n;  /* of those in flight, on all connections */
     /* How long a query may wait (queue.c). */
     uint64_t pool_patience_ns, pool_target_ns; /* queue_timeout_ms; under lasting overload */
     uint64_t pool_interval_ns;
@@ -161,8 +161,9 @@ struct pg_pool {
     bool pool_doubted;       /* a statement is */
     uint32_t pool_versions;  /* of its statements, added up: grows with each description that is not the one before */
     uint64_t pool_mended_at;
-    uint64_t pool_remake_at;  /* the last connection that is lost is made anew at once, but not before then */
-    uint64_t pool_demoted_at; /* when its server was last said to be read-only; 0: never */
+    uint64_t pool_remake_at;    /* the last connection that is lost is made anew at once, but not before then */
+    uint64_t pool_idle_lost_at; /* when the loss of an idle connection was last logged; 0: never */
+    uint64_t pool_demoted_at;   /* when its server was last said to be read-only; 0: never */
     uint64_t pool_reached_at; /* when a connection last asked what statements can reach; 0: not since there was news */
     uint64_t pool_reach_ns;   /* how long that took */
 };

@@ -9,7 +9,8 @@
 #include "worker/pg/conn.h"
 #include "worker/pg/reach.h"
 
-#define LINK_STEP_SECONDS 5        /* for one step of connecting, unless connect_timeout says otherwise */
+#define LINK_STEP_SECONDS 5 /* for one step of connecting, unless connect_timeout says otherwise */
+#define LINK_HASTY_SECONDS 1
 #define LINK_CATALOGUE_SECONDS "5" /* for the catalogue's answer */
 #define LINK_PREPARE_SECONDS 10    /* without a word from the server while preparing; on top of statement_timeout */
 
@@ -17,7 +18,9 @@ static void link_resolved(void *arg, const struct resolve_answer *answer);
 static int link_begin(struct link *l, const char *host, const char *hostaddr, const char *port);
 static int link_begun(struct link *l, int rc);
 static void link_event_cb(int fd, short what, void *arg);
-static void link_wait(struct link *l, short what, unsigned seconds);
+static void link_wait_step(struct link *l, short what);
+static void link_wait(struct link *l, short what);
+static void link_wait_for(struct link *l, short what, unsigned seconds);
 static void link_connecting(struct link *l);
 static int link_send_statements(struct link *l);
 static int link_send_learn(struct link *l);
@@ -108,7 +111,7 @@ static int link_begun(struct link *l, int rc)
     if (rc != 0)
         link_clear(l);
     else
-        link_wait(l, EV_READ | EV_WRITE, LINK_PREPARE_SECONDS);
+        link_wait(l, EV_READ | EV_WRITE);
     return rc;
 }
 
@@ -148,7 +151,7 @@ static int link_begin(struct link *l, const char *host, const char *hostaddr, co
         return link_say(l, "", PQerrorMessage(l->link_pg));
     keydata_start(&l->link_keydata, l->link_pg);
     l->link_state = LINK_CONNECTING;
-    link_wait(l, EV_WRITE, LINK_STEP_SECONDS); /* as if PQconnectPoll had said so (manual) */
+    link_wait_step(l, EV_WRITE); /* as if PQconnectPoll had said so (manual) */
     return 0;
 }
 
@@ -171,15 +174,25 @@ static void link_event_cb(int fd, short what, void *arg)
     alloc_leave(old);
 }
 
+/* For PQconnectPoll. */
+static void link_wait_step(struct link *l, short what)
+{
+    link_wait_for(
+        l, what,
+        conninfo_seconds(l->link_options, "connect_timeout", l->link_hasty ? LINK_HASTY_SECONDS : LINK_STEP_SECONDS));
+}
+
+/* For what statements may have to wait for, too. */
+static void link_wait(struct link *l, short what)
+{
+    link_wait_for(l, what, LINK_PREPARE_SECONDS + l->link_pool->pool_statement_timeout_ms / 1000);
+}
+
 /* libpq may use another socket at each step, so the event is set anew each time. */
-static void link_wait(struct link *l, short what, unsigned seconds)
+static void link_wait_for(struct link *l, short what, unsigned seconds)
 {
     struct timeval patience = {seconds, 0};
 
-    if (l->link_state == LINK_CONNECTING)
-        patience.tv_sec = conninfo_seconds(l->link_options, "connect_timeout", seconds);
-    else
-        patience.tv_sec += l->link_pool->pool_statement_timeout_ms / 1000;
     AZ(event_assign(&l->link_event, l->link_base, PQsocket(l->link_pg), what, link_event_cb, l));
     (void)event_add(&l->link_event, &patience);
 }
@@ -190,10 +203,10 @@ static void link_connecting(struct link *l)
 
     switch (PQconnectPoll(l->link_pg)) {
     case PGRES_POLLING_READING:
-        link_wait(l, EV_READ, LINK_STEP_SECONDS);
+        link_wait_step(l, EV_READ);
         return;
     case PGRES_POLLING_WRITING:
-        link_wait(l, EV_WRITE, LINK_STEP_SECONDS);
+        link_wait_step(l, EV_WRITE);
         return;
     case PGRES_POLLING_OK:
         break;
@@ -213,7 +226,7 @@ static void link_connecting(struct link *l)
     if (PQprotocolVersion(l->link_pg) != 3)
         (void)link_say(l, "", "the server does not speak protocol version 3");
     else if (link_send_statements(l) == 0) {
-        link_wait(l, EV_READ | EV_WRITE, LINK_PREPARE_SECONDS);
+        link_wait(l, EV_READ | EV_WRITE);
         return;
     }
     link_fail(l);
@@ -328,7 +341,7 @@ static void link_talk(struct link *l)
         link_fail(l);
         return;
     }
-    link_wait(l, unsent > 0 ? EV_READ | EV_WRITE : EV_READ, LINK_PREPARE_SECONDS);
+    link_wait(l, unsent > 0 ? EV_READ | EV_WRITE : EV_READ);
 }
 
 static int link_result(struct link *l, PGresult **rp)

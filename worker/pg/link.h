@@ -48,6 +48,7 @@ struct link {
     bool link_reached;      /* the catalogue was asked what statements can reach */
     PGresult *link_reach;   /* its answer; NULL: none */
     uint64_t link_reach_ns; /* when it was asked; then how long that took */
+    bool link_hasty;        /* set before link_connect: gives up early */
     unsigned link_timeouts; /* in a row: the next attempt begins with another host, libpq would wait for ever */
     char link_why[256];
 

@@ -17,6 +17,7 @@
 #define AVG_FIRST_NS 250000u /* until a statement's time is known: a handful to a connection */
 #define WINDOW_NS 500000000u
 #define MEND_AGAIN_NS 1000000000u            /* between two attempts at what is in doubt */
+#define MEND_BUSY_NS 3000000000u             /* ... which takes a worker's only connection from those who use it */
 #define REACH_AGAIN_NS UINT64_C(60000000000) /* between two looks at what statements can reach, at least, and */
 #define REACH_AGAIN_PART 600u                /* times what the last one took */
 #define DOUBT_MAX_NS UINT64_C(60000000000)
@@ -175,7 +176,7 @@ bool pg_query_abandon(struct pg_query *q)
     if (!q->query_abandoned) {
         stat_pool_add(p->pool_index, STAT_pool_abandoned, 1);
         q->query_abandoned = true;
-        if (q->query_state == QUERY_SENT)
+        if (q->query_state == QUERY_SENT && q->query_conn != NULL)
             forsaken_note(q->query_conn);
     }
     if (q->query_state == QUERY_SENT)
@@ -191,10 +192,6 @@ void pg_pool_flush(struct pg_pool *p, uint64_t now)
     unsigned tries = 2 * p->pool_config.config_connections;
     struct pg_conn *c;
 
-    if (__builtin_expect(p->pool_pump, 0)) {
-        p->pool_pump = false;
-        queue_pump(p, now);
-    }
     p->pool_current = NULL;
     while ((c = TAILQ_FIRST(&p->pool_dirty)) != NULL && tries-- > 0) {
         TAILQ_REMOVE(&p->pool_dirty, c, conn_dirty_link);
@@ -207,7 +204,7 @@ void pg_pool_flush(struct pg_pool *p, uint64_t now)
         if (!c->conn_blocked)
             (void)!wire_write(c, now);
     }
-    if ((c != NULL || p->pool_pump) && p->pool_config.config_unflushed != NULL)
+    if (c != NULL && p->pool_config.config_unflushed != NULL)
         *p->pool_config.config_unflushed = true;
 }
 
@@ -287,7 +284,9 @@ static enum pg_outcome pool_submit_late(struct pg_pool *p, struct pg_query *q, u
 
     if (!conn_serving(p))
         return PG_SHED_DOWN;
-    if (forsaken_relieve(p, now) && TAILQ_EMPTY(&p->pool_waiting) && TAILQ_EMPTY(&p->pool_retry))
+    if (now < p->pool_shaken_until && TAILQ_EMPTY(&p->pool_waiting)) /* those to be sent again are not in its way */
+        c = batch_pick(p, true, now);
+    if (c == NULL && forsaken_relieve(p, now) && TAILQ_EMPTY(&p->pool_waiting) && TAILQ_EMPTY(&p->pool_retry))
         c = batch_pick(p, true, now);
     slots = forsaken_slots(p, now) + conn_returning(p) * p->pool_max_inflight + batch_held(p);
     if (c == NULL && p->pool_waiting_n < queue + slots) {
@@ -343,8 +342,9 @@ static void pool_mend(struct pg_pool *p, uint64_t now)
 {
     struct pg_conn *c = TAILQ_LAST(&p->pool_conns[CONN_READY], conn_list);
 
-    /* The only one is not taken away from those who use it. */
-    if (c == NULL || (p->pool_conns_n[CONN_READY] == 1 && c->conn_inflight_n > 0))
+    /* The only one is not taken away from those who use it, unless it is never idle. */
+    if (c == NULL ||
+        (p->pool_conns_n[CONN_READY] == 1 && c->conn_inflight_n > 0 && now < p->pool_mended_at + MEND_BUSY_NS))
         return;
     p->pool_broken_hit = p->pool_doubted = false;
     p->pool_mended_at = now;

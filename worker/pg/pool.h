@@ -123,14 +123,14 @@ struct pg_query {
     bool query_abandoned;              /* the client has left: rows are dropped, done is still called */
     bool query_retried, query_started; /* sent a second time; a row has come */
     bool query_looked;                 /* query_long has been called */
-    uint8_t query_unlucky;             /* how often its connection was lost, which was not its doing */
+    uint8_t query_unlucky;             /* how often its connection was lost before it began */
     uint8_t query_stale;               /* how often its statement had to be prepared again */
     bool query_reset;                  /* the batch behind its own is a reset of the session */
     uint32_t query_batch;              /* number of the Sync it is under */
     uint32_t query_version;            /* of the statement when it was bound */
     TAILQ_ENTRY(pg_query) query_link;
     struct pg_statement *query_statement;
-    struct pg_conn *query_conn;
+    struct pg_conn *query_conn; /* NULL: that one is lost, or it is not sent */
     const struct pg_query_ops *query_ops;
     uint64_t query_at_ns; /* when it was queued, then when it was sent */
     /* The pool's own: where its first octet stands in all that its connection ever sends, and what it was expected to

@@ -34,7 +34,7 @@
 #define ALARM_MIN_NS 500000u
 #define PATIENCE_LEAST_NS 250000000u /* where nobody is to wait in line */
 
-static struct pg_query *queue_first(const struct pg_pool *p);
+static struct pg_query *queue_first(const struct pg_pool *p, uint64_t now);
 static bool queue_late(const struct pg_pool *p, const struct pg_query *q, uint64_t now);
 static void queue_timeout(struct pg_pool *p, struct pg_query *q, uint64_t now);
 static void queue_judge(struct pg_pool *p, uint64_t waited, uint64_t now);
@@ -132,7 +132,7 @@ void queue_pump(struct pg_pool *p, uint64_t now)
 {
     struct pg_query *q;
 
-    while ((q = queue_first(p)) != NULL) {
+    while ((q = queue_first(p, now)) != NULL) {
         bool retry = q->query_state == QUERY_RETRY, patient;
         struct pg_conn *c;
         enum pg_outcome outcome;
@@ -179,15 +179,15 @@ void queue_shed(struct pg_pool *p)
 {
     struct pg_query *q;
 
-    while ((q = queue_first(p)) != NULL) {
+    while ((q = queue_first(p, UINT64_MAX)) != NULL) {
         queue_remove(p, q);
         query_end(q, PG_SHED_DOWN, NULL);
     }
 }
 
-static struct pg_query *queue_first(const struct pg_pool *p)
+static struct pg_query *queue_first(const struct pg_pool *p, uint64_t now)
 {
-    struct pg_query *q = TAILQ_FIRST(&p->pool_retry);
+    struct pg_query *q = now >= p->pool_shaken_until ? TAILQ_FIRST(&p->pool_retry) : NULL;
 
     return q != NULL ? q : TAILQ_FIRST(&p->pool_waiting);
 }

@@ -109,6 +109,17 @@ enum reader_rc reader_next_slow(struct reader *r, struct codec_message *m)
     return READER_MORE;
 }
 
+bool reader_hold(struct reader *r, const struct codec_message *m)
+{
+    size_t total = 5 + m->message_len;
+
+    if (m->message_body == NULL || r->reader_pos < r->reader_end || r->reader_large > 0 ||
+        total == r->reader_space->space_size)
+        return false;
+    r->reader_pos -= total;
+    return true;
+}
+
 bool reader_park(struct reader *r, struct codec_message *m)
 {
     size_t have = (size_t)(r->reader_end - r->reader_pos);

@@ -135,9 +135,12 @@ void wire_read(struct pg_conn *c, bool closed)
         c->conn_heard = now;
         stat_pool_add(p->pool_index, STAT_pool_bytes_in, (size_t)n);
         reader_add(r, (size_t)n);
-        while ((rc = reader_next(r, &m)) == READER_MESSAGE)
+        while ((rc = reader_next(r, &m)) == READER_MESSAGE) {
+            if (__builtin_expect(m.message_type == 'E', 0) && p->pool_pooler && reader_hold(r, &m))
+                break; /* a pooler that closes behind an error speaks of itself, not of what PostgreSQL did */
             if (answer_message(c, &m) != 0)
                 return;
+        }
         if (rc == READER_BAD) {
             conn_lose(c, LOSS_PROTOCOL, "a message with an impossible length");
             return;
