@@ -11,12 +11,17 @@ from client import Client  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from process import Vanilla  # noqa: E402
 
+# Patient ones: a machine that is busy with something else for a moment is no reason for a shed or a 504.
 POOLS = """
 pools = (
-  { name = "read";  conninfo = "%(conninfo)s"; connections = 4; max_inflight = 16; read_only = true; },
-  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; }
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 4; max_inflight = 16; read_only = true; queue_timeout_ms = 10000;
+    statement_timeout_ms = 60000; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; queue_timeout_ms = 10000;
+    statement_timeout_ms = 60000; }
 );
 """
+# What a statement waits in until the test lets it go (the fixture gate), instead of sleeping for about as long.
+GATE = "pg_advisory_xact_lock_shared(4711)"
 
 
 def pytest_configure():
@@ -117,10 +122,41 @@ def client(shared):
         yield connection
 
 
+def straight(cluster):
+    connection = psycopg2.connect(host=cluster.socket_dir, dbname="app", user="postgres")
+    connection.autocommit = True
+    return connection
+
+
 @pytest.fixture
 def db(cluster):
     """Straight to PostgreSQL, as the superuser, for what the server should have done."""
-    connection = psycopg2.connect(host=cluster.socket_dir, dbname="app", user="postgres")
-    connection.autocommit = True
+    connection = straight(cluster)
     yield connection.cursor()
     connection.close()
+
+
+class Gate:
+    """Statements with GATE in them end when it is open."""
+
+    def __init__(self, cluster):
+        self.connection = straight(cluster)
+        self.cursor = self.connection.cursor()
+
+    def shut(self):
+        self.cursor.execute("SELECT pg_advisory_lock(4711)")
+
+    def open(self):
+        self.cursor.execute("SELECT pg_advisory_unlock(4711)")
+
+    def remove(self):
+        self.connection.close()
+
+
+@pytest.fixture
+def gate(cluster):
+    """Shut when the test begins."""
+    gate = Gate(cluster)
+    gate.shut()
+    yield gate
+    gate.remove()

@@ -1,27 +1,33 @@
 """A full pool sheds at once, with the status that the operator chose, and every shed is counted by its cause."""
+import os
 import re
+import select
+import signal
 import threading
 
 from client import Client, one, problem, until
+from conftest import GATE
 
 ROUTES = r"""
   { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
+  { method = "GET"; path = "/held"; sql = "SELECT 1 FROM GATE"; result = "value"; },
   { method = "GET"; path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
   { method = "GET"; path = "/row"; sql = "SELECT 1"; result = "value"; },
   { method = "GET"; path = "/own"; sql = "SELECT 1"; result = "value"; shed_status = 429; },
   { method = "GET"; path = "/optimistic"; sql = "SELECT 1"; result = "value"; shed_status = 204; },
   { method = "GET"; path = "/other"; sql = "SELECT 1"; result = "value"; pool = "second"; },
-  { method = "GET"; path = "/other-sleep"; sql = "SELECT 1 FROM pg_sleep(1)"; result = "value"; pool = "second"; },
+  { method = "GET"; path = "/other-held"; sql = "SELECT 1 FROM GATE"; result = "value"; pool = "second"; },
   { method = "GET"; path = "/third"; sql = "SELECT 1"; result = "value"; pool = "third"; },
-  { method = "GET"; path = "/third-sleep"; sql = "SELECT 1 FROM pg_sleep(1)"; result = "value"; pool = "third"; }
-"""
+  { method = "GET"; path = "/third-held"; sql = "SELECT 1 FROM GATE"; result = "value"; pool = "third"; }
+""".replace("GATE", GATE)
 FULL = """
 pools = (
-  { name = "read";   conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true; },
+  { name = "read";   conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true;
+    statement_timeout_ms = 60000; },
   { name = "second"; conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true;
-    shed_status = 529; },
-  { name = "third";  conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 2; queue_timeout_ms = 150;
-    read_only = true; }
+    shed_status = 529; statement_timeout_ms = 60000; },
+  { name = "third";  conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 2; queue_timeout_ms = 500;
+    read_only = true; statement_timeout_ms = 60000; }
 );
 """
 SETTINGS = "workers = 1; shed = { status = 507; retry_after = 3; };"
@@ -34,11 +40,11 @@ def busy(server, pool):
     until(full)
 
 
-def test_statuses(server):
+def test_statuses(server, gate):
     running = server(ROUTES, FULL, SETTINGS)
     with Client(running.port) as holder, Client(running.port) as second, Client(running.port) as client:
-        holder.send_request("GET", "/sleep/1")
-        second.send_request("GET", "/other-sleep")
+        holder.send_request("GET", "/held")
+        second.send_request("GET", "/other-held")
         busy(running, "read")
         busy(running, "second")
         answer = client.get("/row")                      # shed.status of the file
@@ -53,6 +59,7 @@ def test_statuses(server):
         assert (answer.status, answer.body) == (204, b"")
         assert client.get("/pipeline").body == b"ok"     # what needs no database does not care
         assert client.get("/nowhere").status == 404
+        gate.open()
         assert holder.read().body == b"1"
         assert second.read().body == b"1"
         assert client.get("/row").status == 200
@@ -71,20 +78,25 @@ def test_statuses(server):
     assert len(told) <= 2 and sum(int(n) for n, _ in told) == sum(int(n) for _, n in told) == 4
 
 
-def test_queue_and_its_timeout(server):
+def test_queue_and_its_timeout(server, gate):
     running = server(ROUTES, FULL, SETTINGS)
+    (worker,) = running.workers()
     clients = [Client(running.port) for _ in range(5)]
     try:
-        clients[0].send_request("GET", "/third-sleep")
+        clients[0].send_request("GET", "/third-held")
         busy(running, "third")
-        for client in clients[1:]:
-            client.send_request("GET", "/third")
+        os.kill(worker, signal.SIGSTOP)                 # so that it finds all of them there at once
+        try:
+            for client in clients[1:]:
+                client.send_request("GET", "/third")
+        finally:
+            os.kill(worker, signal.SIGCONT)
         answers = [client.read() for client in clients[1:]]
         assert [answer.status for answer in answers] == [507] * 4
-        assert clients[0].read().status == 200
         total = running.stats()["total"]
         assert (total["shed.pool_full"], total["shed.queue_timeout"]) == (2, 2)
-        # A short wait ends well.
+        gate.open()
+        assert clients[0].read().status == 200
         assert clients[1].get("/third").status == 200
     finally:
         for client in clients:
@@ -97,6 +109,11 @@ def test_counters_equal_what_clients_saw(server):
     running = server('{ method = "GET"; path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; '
                      'params = [ "path.s" ]; result = "value"; }', pools)
     seen, lock = {}, threading.Lock()
+    with Client(running.port) as client:                # some of each, however fast the others are
+        client.send("GET /sleep/0.1 HTTP/1.1\r\nHost: x\r\n\r\n" * 60)
+        for _ in range(60):
+            status = client.read().status
+            seen[status] = seen.get(status, 0) + 1
 
     def load(seed):
         mine = {}
@@ -115,63 +132,70 @@ def test_counters_equal_what_clients_saw(server):
     for thread in threads:
         thread.join()
     assert set(seen) == {200, 503}, seen
-    assert sum(seen.values()) == 16 * 60
+    assert sum(seen.values()) == 17 * 60
     stats = running.stats()
     total = stats["total"]
     assert total["shed.pool_full"] + total["shed.queue_timeout"] == seen[503]
-    assert total["http.requests"] == 16 * 60
+    assert total["http.requests"] == 17 * 60
     assert total["http.status_2xx"] == seen[200] and total["http.status_5xx"] == seen[503]
     assert stats["pools"][0]["shed"] == stats["routes"][0]["shed"] == seen[503]
-    assert stats["routes"][0]["requests"] == 16 * 60
+    assert stats["routes"][0]["requests"] == 17 * 60
     until(lambda: running.stats()["pools"][0]["inflight"] == running.stats()["pools"][0]["waiting"] == 0)
 
 
 NO_BUFFERS = r"""
   { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
-  { method = "GET";  path = "/own/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; shed_status = 429; },
-  { method = "GET";  path = "/pools/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
-  { method = "PUT";  path = "/pools/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; pool = "read"; },
-  { method = "POST"; path = "/write/{s}"; sql = "SELECT pg_sleep($1::float8)"; params = [ "path.s" ]; result = "none"; pool = "write"; }
-"""
+  { method = "GET";  path = "/own"; sql = "SELECT 1 FROM GATE"; result = "value"; shed_status = 429; },
+  { method = "GET";  path = "/pools"; sql = "SELECT 1 FROM GATE"; result = "value"; },
+  { method = "PUT";  path = "/pools"; sql = "SELECT 1"; result = "value"; pool = "read"; },
+  { method = "POST"; path = "/write"; sql = "SELECT 1 FROM GATE"; result = "none"; pool = "write"; }
+""".replace("GATE", GATE)
 NO_BUFFERS_POOLS = """
 pools = (
-  { name = "read";  conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true; shed_status = 529; },
-  { name = "write"; conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; }
+  { name = "read";  conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true; shed_status = 529;
+    statement_timeout_ms = 60000; },
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; statement_timeout_ms = 60000; }
 );
 """
 
 
-def spend_buffers(running, wanted=507):
-    """Heads that do not end, until there is no buffer left.  -> the clients that hold them, and how many saw a shed."""
-    crowd, seen = [], 0
-    while seen < 3:
+def told(crowd):
+    """Those who have an answer, or the end."""
+    poll = select.poll()
+    for client in crowd:
+        poll.register(client.socket, select.POLLIN)
+    ready = {fd for fd, _ in poll.poll(0)}
+    return [client for client in crowd if client.socket.fileno() in ready]
+
+
+def spend_buffers(running):
+    """Heads that do not end, until there is no buffer left.  -> the clients that hold them, and some that saw a shed."""
+    crowd = []
+    while len(told(crowd)) < 3:
         crowd.append(Client(running.port))
         crowd[-1].send("GET /pipeline HTTP/1.1\r\nX: " + "y" * 3000)
         if len(crowd) > 250:
-            crowd[-1].socket.settimeout(0.1)
-            try:
-                problem(crowd[-1].read(), wanted)
-                seen += 1
-            except TimeoutError:
-                pass
-    return crowd, seen
+            select.select([crowd[-1].socket], [], [], 0.1)
+    return crowd
 
 
-def test_statuses_and_counts_without_a_buffer(server):
+def test_statuses_and_counts_without_a_buffer(server, gate):
     """Not even a head can be had: the status is still the route's, else the pool's; what is counted is what was seen."""
     running = server(NO_BUFFERS, NO_BUFFERS_POOLS,
                      SETTINGS + " memory = { buffers_mb = 1; }; connections = 1000; timeouts = { header_ms = 60000; };")
     seen = 0
-    for method, target, pool, status in (("GET", "/own/1.5", "read", 429), ("GET", "/pools/1.5", "read", 529),
-                                         ("HEAD", "/pools/1.5", "read", 529), ("POST", "/write/1.5", "write", 500)):
+    for method, target, pool, status in (("GET", "/own", "read", 429), ("GET", "/pools", "read", 529),
+                                         ("HEAD", "/pools", "read", 529), ("POST", "/write", "write", 500)):
         before = running.stats()["total"]
         with Client(running.port) as client, Client(running.port) as other:
             client.send_request(method, target, None if method != "POST" else "")
             busy(running, pool)
             other.send_request("GET", "/pipeline")
             assert other.read().status == 200
-            crowd, sheds = spend_buffers(running)
+            crowd = spend_buffers(running)
+            until(lambda: len(told(crowd)) == running.total("shed.buffers") - seen)
             client.send_request("GET", "/pipeline")     # there is no buffer to read it, and it may be read later
+            gate.open()
             answer = client.read(method)
             if method == "HEAD":
                 assert (answer.status, answer.body) == (status, b"")
@@ -179,24 +203,32 @@ def test_statuses_and_counts_without_a_buffer(server):
                 problem(answer, status)
             assert (answer.get("retry-after") == "3") == (status != 500)
             assert client.closes()
+            sheds = told(crowd)
+            for each in sheds:
+                problem(each.read(), 507)
             for each in crowd:
                 each.close()
-        seen += sheds + (status != 500)
+        gate.shut()
+        seen += len(sheds) + (status != 500)
         until(lambda: running.total("memory.buffers_used") < 100000)
         total = running.stats()["total"]
         assert total["shed.buffers"] == seen, target
         assert total["limit.buffers"] - before["limit.buffers"] == (status == 500)
     stats = running.stats()
     assert {route["method"] + route["path"]: route["shed"] for route in stats["routes"] if route["shed"]} == {
-        "GET/own/{s}": 1, "GET/pools/{s}": 2}
+        "GET/own": 1, "GET/pools": 2}
     assert [each["shed"] for each in stats["pools"]] == [3, 0]
 
 
-def test_no_buffer_for_a_body(server):
+def test_no_buffer_for_a_body(server, gate):
     """It is told in its turn, with its route's status, and those before it are answered."""
     running = server(NO_BUFFERS, NO_BUFFERS_POOLS, SETTINGS + " memory = { buffers_mb = 1; };")
     with Client(running.port) as client:
-        client.send("GET /pools/0.5 HTTP/1.1\r\nHost: x\r\n\r\nPUT /pools/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1048000\r\n\r\n")
+        client.send("GET /pools HTTP/1.1\r\nHost: x\r\n\r\nPUT /pools HTTP/1.1\r\nHost: x\r\nContent-Length: 1048000\r\n\r\n")
+        busy(running, "read")
+        assert client.silent(0.1)
+        gate.open()
+        client.socket.settimeout(10)
         assert client.read().status == 200
         problem(client.read(), 529)
         assert client.closes()

@@ -1,6 +1,7 @@
 """Clients that leave: with a FIN, with an RST, in the midst of everything."""
 import os
 import random
+import select
 import signal
 import socket
 import time
@@ -8,6 +9,7 @@ import time
 import pytest
 
 from client import Client, in_one_round, one, until
+from conftest import GATE
 from load import Load
 
 POOLS = """
@@ -18,12 +20,14 @@ pools = (
 """
 ROUTES = r"""
   { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
+  { method = "GET";  path = "/held"; sql = "SELECT 1 FROM GATE"; result = "value"; },
+  { method = "POST"; path = "/held"; sql = "SELECT 1 FROM GATE"; result = "value"; },
   { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
   { method = "POST"; path = "/sleep"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "body" ]; result = "value"; },
   { method = "GET";  path = "/row/{n}"; sql = "SELECT $1::int"; params = [ "path.n" ]; result = "value"; },
   { method = "GET";  path = "/big"; sql = "SELECT n, repeat('x', 100) AS x FROM generate_series(1, 50000) n"; result = "rows"; },
   { method = "POST"; path = "/body"; sql = "SELECT length($1)"; params = [ "body" ]; result = "value"; }
-"""
+""".replace("GATE", GATE)
 
 
 def quiet(server):
@@ -32,7 +36,12 @@ def quiet(server):
         stats = server.stats()
         return (stats["total"]["http.connections"] <= 1
                 and all(pool["inflight"] == pool["waiting"] == 0 for pool in stats["pools"]))
-    until(calm)
+    until(calm, 20)
+
+
+def nothing_runs(cluster):
+    """Nor in PostgreSQL.  (A gauge may be as old as a tick.)"""
+    until(lambda: cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND usename = 'vanilla'").strip() == "0")
 
 
 def sleepers(running, count, method):
@@ -51,40 +60,39 @@ def sums(running):
 
 
 def test_leave_in_a_query(server):
-    running = server(ROUTES)
+    running = server(ROUTES, POOLS.replace("MORE", ""))
     for leave in (Client.close, Client.reset):
-        for _ in range(10):
+        for n in range(10):
             begun = running.total("http.requests")
             client = Client(running.port)
-            client.send_request("GET", "/sleep/0.1")
+            client.send_request("GET", "/sleep/60" if n == 9 else "/sleep/0.1")
             until(lambda: running.total("http.requests") > begun)  # a reset takes unread octets with it
             leave(client)
     for n in range(50):
         assert one(running.port, "GET", "/row/%d" % n).body == b"%d" % n
     quiet(running)
-    assert running.total("http.aborted") >= 1
+    assert running.total("http.aborted") >= 2
 
 
-def test_a_long_query_is_cancelled(server, own_cluster):
+def test_a_long_query_is_cancelled(server, cluster):
     """A query that nobody waits for does not hold its connection."""
-    running = server(ROUTES, conninfo=own_cluster.conninfo)
+    running = server(ROUTES, POOLS.replace("MORE", ""))
     for leave in (Client.close, Client.reset):
         client = Client(running.port)
-        client.send_request("GET", "/sleep/20")
+        client.send_request("GET", "/sleep/60")
         until(lambda: running.stats()["pools"][0]["inflight"] == 1)
         leave(client)
-        until(lambda: own_cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND "
-                                      "query LIKE '%pg_sleep%' AND usename = 'vanilla'").strip() == "0", timeout=15)
-    quiet(running)
+        quiet(running)
+        nothing_runs(cluster)
     assert one(running.port, "GET", "/row/1").body == b"1"
 
 
 def test_leaving_is_noticed_while_nothing_is_read(server):
     """Behind a request that changes something, and behind the last one of a connection, nothing is read: whoever leaves is
     noticed all the same."""
-    running = server(ROUTES)
-    for method, target, body, headers in (("POST", "/sleep", "20", ()), ("GET", "/sleep/20", None, (("Connection", "close"),)),
-                                          ("POST", "/sleep", "20", (("Connection", "close"),))):
+    running = server(ROUTES, POOLS.replace("MORE", "abandon_ms = 200;"))
+    for method, target, body, headers in (("POST", "/sleep", "60", ()), ("GET", "/sleep/60", None, (("Connection", "close"),)),
+                                          ("POST", "/sleep", "60", (("Connection", "close"),))):
         for behind in ("", "GET /row/1 HTTP/1.1\r\nHost: x\r\n\r\n" * 3):
             for leave in (Client.close, Client.reset):
                 client = Client(running.port)
@@ -96,33 +104,34 @@ def test_leaving_is_noticed_while_nothing_is_read(server):
                 quiet(running)
 
 
-def test_a_long_query_is_cancelled_though_more_was_asked(server, own_cluster):
+def test_a_long_query_is_cancelled_though_more_was_asked(server, cluster):
     """What was sent behind it is not read while it runs, and so neither is the end of the connection."""
-    running = server(ROUTES, conninfo=own_cluster.conninfo)
+    running = server(ROUTES, POOLS.replace("MORE", "abandon_ms = 200;"))
     post = "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
     for behind in (post, post + "GET /row/1 HT", "GET /row/1 HTTP/1.1\r\nHost: x\r\n\r\n" * 200):
         for leave in (Client.close, Client.reset):
             client = Client(running.port)
-            client.send("GET /sleep/20 HTTP/1.1\r\nHost: x\r\n\r\n" + behind)
+            client.send("GET /sleep/60 HTTP/1.1\r\nHost: x\r\n\r\n" + behind)
             until(lambda: running.stats()["pools"][0]["inflight"] >= 1)
             leave(client)
-            until(lambda: own_cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND "
-                                          "query LIKE '%pg_sleep%' AND usename = 'vanilla'").strip() == "0", timeout=4)
-    quiet(running)
+            quiet(running)
+            nothing_runs(cluster)
     assert one(running.port, "GET", "/row/1").body == b"1"
     assert running.total("http.aborted") >= 6
 
 
 def test_half_closed_and_a_long_row_of_queries(server):
     """abandon_ms is the time of each query: together they may take longer, whether they are held or not."""
-    running = server(ROUTES)
-    get, post = "GET /sleep/%s HTTP/1.1\r\nHost: x\r\n\r\n", "POST /sleep HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n0.4"
-    for text, count in ((post * 5, 5), (get % "0.4" + post * 4, 5), (get % "0.7" + post + get % "0.7" + post, 4)):
-        with Client(running.port) as client:
-            client.send(text)
-            client.socket.shutdown(socket.SHUT_WR)
-            assert [client.read().status for _ in range(count)] == [200] * count
-            assert client.closes()
+    running = server(ROUTES, POOLS.replace("MORE", "abandon_ms = 3500;").replace("connections = 2;", "connections = 4;"))
+    get, post = "GET /sleep/0.8 HTTP/1.1\r\nHost: x\r\n\r\n", "POST /sleep HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n0.8"
+    clients = [Client(running.port) for _ in range(3)]
+    for client, text in zip(clients, (post * 5, get + post * 4, (get + post) * 2 + post)):
+        client.send(text)
+        client.socket.shutdown(socket.SHUT_WR)
+    for client in clients:
+        assert [client.read().status for _ in range(5)] == [200] * 5
+        assert client.closes()
+        client.close()
     assert running.total("http.aborted") == 0
 
 
@@ -182,16 +191,17 @@ def test_a_reset_in_the_moment_of_the_request(server):
             os.kill(worker, signal.SIGCONT)
         until(lambda: sums(running)["abandoned"] == n + 1)
         quiet(running)
-    assert sums(running)["cancelled"] == running.total("http.aborted") == 6
+    # One that came too early is repeated.
+    assert sums(running)["cancelled"] >= running.total("http.aborted") == 6
 
 
 @pytest.mark.parametrize("method", ("GET", "POST"))
 @pytest.mark.parametrize("more", ("", "queue = 0;"))
-def test_who_comes_next_does_not_wait_for_them(server, own_cluster, method, more):
+def test_who_comes_next_does_not_wait_for_them(server, cluster, method, more):
     """All connections are busy for a minute with what nobody waits for any more: whoever comes next is served, whether there is
     a queue or not, and nobody else notices."""
     rounds, count, seen = 10, 8, []
-    running = server(ROUTES, POOLS.replace("MORE", more), conninfo=own_cluster.conninfo)
+    running = server(ROUTES, POOLS.replace("MORE", more))
     before = sums(running)
     for n in range(rounds):
         clients = sleepers(running, count, method)
@@ -214,37 +224,39 @@ def test_who_comes_next_does_not_wait_for_them(server, own_cluster, method, more
     assert after["cancelled"] - before["cancelled"] >= rounds * 2
     for name in ("errors", "retried", "lost", "disconnects"):
         assert after[name] == before[name], name
-    assert own_cluster.sql("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND usename = 'vanilla'").strip() == "0"
+    nothing_runs(cluster)
 
 
 @pytest.mark.parametrize("method", ("GET", "POST"))
-def test_who_comes_next_does_not_go_behind_another_either(server, own_cluster, method):
+def test_who_comes_next_does_not_go_behind_another_either(server, gate, method):
     """Of two connections one is busy for somebody, the other for nobody: the next client is served by the second."""
-    running = server(ROUTES, POOLS.replace("MORE", "batch_us = 100;" if method == "GET" else ""), conninfo=own_cluster.conninfo)
+    running = server(ROUTES, POOLS.replace("MORE", "batch_us = 100;" if method == "GET" else ""))
+    gate.open()
 
     def ask():
+        gate.shut()
         with Client(running.port) as patient, Client(running.port) as next_one:
-            patient.send_request(method, *(("/sleep/2",) if method == "GET" else ("/sleep", "2")))
+            patient.send_request(method, "/held", None if method == "GET" else "")
             until(lambda: sum(pool["inflight"] for pool in running.stats()["pools"]) == 1)
             clients = sleepers(running, 1, method)
             time.sleep(0.05)
             clients[0].reset()
             next_one.send_request(method, *(("/row/7",) if method == "GET" else ("/body", "1234567")))
+            first = select.select([next_one.socket], [], [], 3)[0]     # while the other waits
+            gate.open()
             assert next_one.read().body == b"7"
-            first = patient.silent(0.001)
-            patient.socket.settimeout(10)
             assert patient.read().body == b"1"
         quiet(running)
         assert sums(running)["retried"] == 0
         assert first
-    in_one_round(ask)
+    in_one_round(ask)       # a cancel that has not ended its query within a quarter of a second is not waited for
 
 
 @pytest.mark.parametrize("more", ("", "queue = 0; max_inflight = 64;"))
-def test_neighbours_of_those_who_leave(server, own_cluster, more):
+def test_neighbours_of_those_who_leave(server, more):
     """Clients that come and leave all the time, after any time: the others get their own answers, never the 57014 of a cancel."""
     chance = random.Random(3)
-    running = server(ROUTES, POOLS.replace("MORE", more), conninfo=own_cluster.conninfo)
+    running = server(ROUTES, POOLS.replace("MORE", more))
     targets = {"/row/5": b"5", ("POST", "/body", "123456"): b"6", "/sleep/0.003": b"1", ("POST", "/sleep", "0.002"): b"1"}
     with Load(running.port, targets, clients=6) as load:
         for _ in range(60):
