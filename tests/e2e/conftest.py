@@ -103,17 +103,21 @@ def server(request, cluster):
         starter.remove()
 
 
-@pytest.fixture(scope="module")
-def shared(request, cluster):
-    """One server for all tests of a file that has ROUTES (and perhaps SETTINGS, POOLS)."""
+def kept(cluster, *what):
+    """For a module's fixture: one server for all tests that ask for it."""
     starter = Starter(cluster.conninfo)
-    module = request.module
     try:
-        server = starter(module.ROUTES, getattr(module, "POOLS", None), getattr(module, "SETTINGS", "workers = 1;"))
-        yield server
+        yield starter(*what)
         starter.finish()
     finally:
         starter.remove()
+
+
+@pytest.fixture(scope="module")
+def shared(request, cluster):
+    """One server for all tests of a file that has ROUTES (and perhaps SETTINGS, POOLS)."""
+    module = request.module
+    yield from kept(cluster, module.ROUTES, getattr(module, "POOLS", None), getattr(module, "SETTINGS", "workers = 1;"))
 
 
 @pytest.fixture

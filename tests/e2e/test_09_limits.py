@@ -1,13 +1,19 @@
 """Every limit has a status and a counter."""
+import select
 import socket
-import time
 
-from client import Client, Closed, one, problem
+import pytest
+
+from client import Client, Closed, one, problem, until
+from conftest import kept
 
 SETTINGS = """
 workers = 1;
 limits = { request_line = 1000; header_bytes = 2000; headers = 10; body_bytes = 5000; response_bytes = 100000; };
-timeouts = { header_ms = 400; body_ms = 400; idle_ms = 600; write_ms = 600; drain_ms = 5000; };
+"""
+HASTY = """
+workers = 1;
+timeouts = { header_ms = 400; body_ms = 400; idle_ms = 2000; write_ms = 600; drain_ms = 5000; };
 """
 ROUTES = r"""
   { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
@@ -15,6 +21,11 @@ ROUTES = r"""
   { method = "GET";  path = "/big"; sql = "SELECT repeat('x', $1::int) FROM generate_series(1, $2::int)";
     params = [ "query.n", "query.rows=1" ]; result = "rows"; }
 """
+
+
+@pytest.fixture(scope="module")
+def hasty(cluster):
+    yield from kept(cluster, ROUTES, None, HASTY)
 
 
 def counted(server, name, work):
@@ -106,64 +117,58 @@ def test_expect_continue(shared):
         assert [answer.status for answer in client.interim] == [100]
 
 
-def test_head_that_does_not_end(shared):
+def test_head_that_does_not_end(hasty):
     def slow():
-        with Client(shared.port) as client:
+        with Client(hasty.port) as client:
             client.send("GET /pipeline HTTP/1.1\r\nHost:")
             problem(client.read(), 408)
             assert client.closes()
-    counted(shared, "timeout.header", slow)
+    counted(hasty, "timeout.header", slow)
 
 
-def test_head_in_drips(shared):
+def test_head_in_drips(hasty):
     """Octets that keep coming do not move the deadline."""
-    with Client(shared.port) as client:
-        try:
-            for octet in "GET /pipeline HTTP/1.1\r\nX-Drip: " + "x" * 200:
-                client.send(octet)
-                time.sleep(0.02)
-        except ConnectionError:
-            return
-        raise AssertionError("two hundred octets were taken, four seconds long")
+    with Client(hasty.port) as client:
+        for octet in "GET /pipeline HTTP/1.1\r\nX-Drip: " + "x" * 500:
+            client.send(octet)
+            if select.select([client.socket], [], [], 0.02)[0]:
+                break
+        else:
+            raise AssertionError("five hundred octets were taken, ten seconds long")
+        problem(client.read(), 408)
 
 
-def test_body_that_does_not_end(shared):
+def test_body_that_does_not_end(hasty):
     def slow():
-        with Client(shared.port) as client:
+        with Client(hasty.port) as client:
             client.send("POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
             problem(client.read(), 408)
             assert client.closes()
-    counted(shared, "timeout.body", slow)
+    counted(hasty, "timeout.body", slow)
 
 
-def test_idle(shared):
-    def idle():
-        with Client(shared.port) as client:
-            assert client.get("/pipeline").status == 200
-            assert client.closes()
-    counted(shared, "timeout.idle", idle)
-
-    def silent():
-        with Client(shared.port) as client:
-            assert client.closes()                      # without a word: there was no request
-    counted(shared, "timeout.idle", silent)
+def test_idle(hasty):
+    before = hasty.total("timeout.idle")
+    with Client(hasty.port) as idle, Client(hasty.port) as silent:
+        assert idle.get("/pipeline").status == 200
+        assert silent.closes()                          # without a word: there was no request
+        assert idle.closes()
+    assert hasty.total("timeout.idle") == before + 2
 
 
-def test_client_that_does_not_read(shared):
+def test_client_that_does_not_read(hasty):
     def stubborn():
-        with Client(shared.port) as client:
+        with Client(hasty.port) as client:
             client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             try:
                 for _ in range(200):
                     client.send("GET /big?n=90000 HTTP/1.1\r\nHost: x\r\n\r\n")
             except OSError:
                 pass
-            deadline = time.monotonic() + 8
-            while shared.total("timeout.write") == before and time.monotonic() < deadline:
-                time.sleep(0.05)
-    before = shared.total("timeout.write")
-    counted(shared, "timeout.write", stubborn)
-    assert one(shared.port, "GET", "/pipeline").status == 200
+            until(lambda: hasty.total("timeout.write") > before)
+    before = hasty.total("timeout.write")
+    counted(hasty, "timeout.write", stubborn)
+    assert one(hasty.port, "GET", "/pipeline").status == 200
 
 
 def test_more_connections_than_fit(server):

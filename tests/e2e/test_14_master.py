@@ -1,16 +1,18 @@
 """The master: workers that die, a master that dies, an end in good order, the cores that may be used."""
 import os
+import re
 import signal
 import threading
-import time
 
 from client import Client, Closed, one, until
+from conftest import GATE
 from process import wait_gone
 
 ROUTES = r"""
   { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
-  { method = "GET"; path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; }
-"""
+  { method = "GET"; path = "/row"; sql = "SELECT 1"; result = "value"; },
+  { method = "GET"; path = "/held"; sql = "SELECT 1 FROM GATE"; result = "value"; }
+""".replace("GATE", GATE)
 
 
 def replaced(server, old):
@@ -27,10 +29,8 @@ def test_a_worker_that_dies_is_replaced(server):
     running.wait_for("/ready")
     for _ in range(20):
         assert one(running.port, "GET", "/pipeline").body == b"ok"
-    log = running.log()
     for pid in old:                                      # the obituaries
-        assert str(pid) in log
-    assert "9" in log or "KILL" in log
+        assert re.search(r"\b%d\b.* killed by signal 9\b" % pid, running.log()), running.log()
 
 
 def test_connections_queued_during_a_death_are_served(server):
@@ -41,7 +41,7 @@ def test_connections_queued_during_a_death_are_served(server):
     waiting = []
     for n in range(10):
         client = Client(running.port, timeout=20)
-        client.send_request("GET", "/sleep/0" if n % 2 else "/pipeline")
+        client.send_request("GET", "/row" if n % 2 else "/pipeline")
         waiting.append(client)
     os.kill(old, signal.SIGKILL)
     running.deaths_expected = 1
@@ -76,58 +76,64 @@ def test_master_dies_workers_leave(server):
     assert all(wait_gone(pid, 10) for pid in workers)
 
 
-def test_drain_answers_what_is_begun(server):
+def state(server):
+    return sorted(worker["state"] for worker in server.stats()["workers"])
+
+
+def hold(server, client):
+    client.send_request("GET", "/held")
+    until(lambda: server.stats()["pools"][0]["inflight"] == 1)
+
+
+def test_drain_answers_what_is_begun(server, gate):
     running = server(ROUTES)
     with Client(running.port) as slow, Client(running.port) as idle:
         assert idle.get("/pipeline").status == 200
-        slow.send_request("GET", "/sleep/1")
-        until(lambda: running.stats()["pools"][0]["inflight"] == 1)
+        hold(running, slow)
         running.send(signal.SIGTERM)
+        assert idle.closes()
+        gate.open()
         answer = slow.read()
         assert (answer.status, answer.body) == (200, b"1")
         assert "close" in answer.tokens("connection")
-        assert slow.closes() and idle.closes()
+        assert slow.closes()
     assert running.process.wait(10) == 0
     running.process = None
 
 
-def test_new_connections_are_refused_while_draining(server):
+def test_new_connections_are_refused_while_draining(server, gate):
     running = server(ROUTES)
     with Client(running.port) as slow:
-        slow.send_request("GET", "/sleep/1.5")
-        until(lambda: running.stats()["pools"][0]["inflight"] == 1)
+        hold(running, slow)
         running.send(signal.SIGTERM)
 
         def refused():
             try:
-                with Client(running.port, timeout=1) as client:
+                with Client(running.port) as client:
                     client.get("/pipeline")
                 return False
-            except (OSError, Closed):
+            except (ConnectionError, Closed):
                 return True
-        until(refused, timeout=1.4)
+        until(refused)
+        gate.open()
         assert slow.read().status == 200
     assert running.process.wait(10) == 0
     running.process = None
 
 
-def test_drain_has_a_deadline(server):
+def test_drain_has_a_deadline(server, gate):
     running = server(ROUTES, settings="workers = 1; timeouts = { drain_ms = 300; };")
     with Client(running.port) as slow:
-        slow.send_request("GET", "/sleep/30")
-        until(lambda: running.stats()["pools"][0]["inflight"] == 1)
-        began = time.monotonic()
+        hold(running, slow)
         running.send(signal.SIGTERM)
-        running.process.wait(15)
-        assert time.monotonic() - began < 14
+        running.process.wait(15)                        # the gate is still shut
         running.process = None
 
 
-def test_quit_stops_now(server):
+def test_quit_stops_now(server, gate):
     running = server(ROUTES)
     with Client(running.port) as slow:
-        slow.send_request("GET", "/sleep/30")
-        until(lambda: running.stats()["pools"][0]["inflight"] == 1)
+        hold(running, slow)
         running.stop(signal.SIGQUIT)
 
 
@@ -168,13 +174,13 @@ def test_the_log_at_fault_is_named_and_once(server):
         running.process = None
 
 
-def test_a_worker_that_left_is_not_dead(server):
+def test_a_worker_that_left_is_not_dead(server, gate):
     running = server(ROUTES, settings="workers = 2;")
-    with Client(running.port, timeout=30) as client:
-        client.send_request("GET", "/sleep/3")
-        until(lambda: running.stats()["pools"][0]["inflight"] == 1)
+    with Client(running.port) as client:
+        hold(running, client)
         running.send(signal.SIGTERM)
-        until(lambda: sorted(worker["state"] for worker in running.stats()["workers"]) == ["draining", "left"])
+        until(lambda: state(running) == ["draining", "left"])
+        gate.open()
         assert client.read().body == b"1"
     assert running.stop() == 0
 
@@ -219,10 +225,11 @@ def test_many_deaths_under_load(server):
             os.kill(old[0], signal.SIGKILL)
             running.deaths_expected += 1
             until(lambda: len(running.workers()) == 2 and old[0] not in running.workers(), timeout=20)
-            time.sleep(0.2)
+            enough = good[0] + 40
+            until(lambda: good[0] >= enough, timeout=20)
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    assert not wrong and good[0] > 100
+    assert not wrong
     running.wait_for("/ready")

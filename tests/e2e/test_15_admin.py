@@ -1,15 +1,16 @@
 """The admin listener: /live, /ready, /metrics; it does not wait for the database and is never shed."""
 import socket
-import time
 
-from client import Client, one, problem, until
+from client import Client, Closed, one, problem, until
+from conftest import GATE
 
 ROUTES = r"""
-  { method = "GET"; path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "GET"; path = "/held"; sql = "SELECT 1 FROM GATE"; result = "value"; },
   { method = "GET"; path = "/row"; sql = "SELECT 1"; result = "value"; }
-"""
+""".replace("GATE", GATE)
 FULL = """
-pools = ( { name = "only"; conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true; } );
+pools = ( { name = "only"; conninfo = "%(conninfo)s"; connections = 1; max_inflight = 1; queue = 0; read_only = true;
+            statement_timeout_ms = 60000; } );
 """
 
 
@@ -37,14 +38,15 @@ def test_pages(server):
     problem(one(running.port, "GET", "/live"), 404)
 
 
-def test_they_answer_while_all_else_is_shed(server):
+def test_they_answer_while_all_else_is_shed(server, gate):
     running = server(ROUTES, FULL)
     with Client(running.port) as holder, Client(running.admin_port) as admin:
-        holder.send_request("GET", "/sleep/1")
+        holder.send_request("GET", "/held")
         until(lambda: running.stats()["pools"][0]["inflight"] == 1)
         problem(one(running.port, "GET", "/row"), 503)
         for path in ("/live", "/ready", "/metrics"):
             assert admin.get(path).status == 200
+        gate.open()
         assert holder.read().status == 200
 
 
@@ -77,7 +79,7 @@ def test_answers_are_complete_with_many_workers(server):
 
 def test_idle_connections_make_way(server):
     """256 are served at a time: the one that has been idle for longest leaves for a new one, nobody else does."""
-    running = server(ROUTES)
+    running = server(ROUTES, settings="workers = 1; timeouts = { header_ms = 60000; };")
     busy = Client(running.admin_port, timeout=30)
     busy.send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 300)     # and does not read yet
     silent, half, asked, more = [], [], [], []
@@ -87,7 +89,8 @@ def test_idle_connections_make_way(server):
         half[n].send("GET /live HTTP/1.1\r\nHo")
         asked.append(Client(running.admin_port))
         assert asked[n].get("/live").status == 200
-    time.sleep(0.3)                                     # idle is as of a tick
+    turns = running.total("loop.turns")
+    until(lambda: running.total("loop.turns") > turns + 2)      # idle is as of a tick
     assert asked[0].get("/live").status == 200          # it is not the oldest any more
     try:
         for path in ("/live", "/ready", "/metrics"):
@@ -135,13 +138,18 @@ def test_all_are_being_answered(server):
     try:
         for _ in range(64):
             busy.append(greedy(running))
-            time.sleep(0.02)
-            if "every connection is being answered" in running.log():
+            if busy[-1].socket.recv(12, socket.MSG_PEEK) != b"HTTP/1.1 200":
                 break
         problem(busy.pop().read(), 503)
         assert len(busy) < 32
         busy.pop(0).reset()
-        until(lambda: one(running.admin_port, "GET", "/live").status == 200)
+
+        def served():                                   # when it is seen that the first has left
+            try:
+                return one(running.admin_port, "GET", "/live").status == 200
+            except (OSError, Closed):
+                return False
+        until(served)
         assert running.log().count("every connection is being answered") == 1
     finally:
         for client in busy:
@@ -166,11 +174,12 @@ def test_nothing_here_counts_as_the_pools(server):
 
 def test_buffers_are_left_for_the_short_ones(server):
     """Where /metrics is so long, and so few read it, that there is no buffer for one more: /live and /ready have theirs."""
-    many = ", ".join('{ method = "GET"; path = "/text/%d"; text = "ok"; }' % n for n in range(500))
+    many = ", ".join('{ method = "GET"; path = "/text/%d"; text = "ok"; }' % n for n in range(1500))
     running = server(ROUTES + ", " + many, settings="workers = 1;")
+    assert len(one(running.admin_port, "GET", "/metrics").body) > 2 << 20
     clients = []
     try:
-        until(lambda: clients.append(greedy(running)) or one(running.admin_port, "GET", "/metrics").status == 503)
+        until(lambda: clients.append(greedy(running)) or one(running.admin_port, "GET", "/metrics").status == 503, 60)
         for path in ("/live", "/ready"):
             assert one(running.admin_port, "GET", path).status == 200
         assert [pool["shed"] for pool in running.stats()["pools"]] == [0, 0]
