@@ -28,7 +28,7 @@ def exact(text):
 class Client:
     """One connection.  Usable as a context manager."""
 
-    def __init__(self, port, host="127.0.0.1", timeout=10, unix=None):
+    def __init__(self, port, host="127.0.0.1", timeout=20, unix=None):
         if unix:
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.settimeout(timeout)
@@ -166,7 +166,7 @@ def problem(answer, status):
     return document
 
 
-def until(condition, timeout=10, pause=0.02):
+def until(condition, timeout=20, pause=0.02):
     """Waits for something to become true; returns its value."""
     deadline = time.monotonic() + timeout
     while True:

@@ -108,7 +108,7 @@ class Vanilla:
     def command(self, *arguments):
         return [os.path.join(build_folder(), "vanilla"), "-c", self.conf_file, *arguments]
 
-    def start(self, wait="/ready", timeout=20):
+    def start(self, wait="/ready", timeout=40):
         """Returns when the admin listener says 200 on `wait` (None: at once)."""
         os.makedirs(self.runtime_dir, exist_ok=True)
         with open(self.log_file, "ab") as log:
@@ -141,7 +141,7 @@ class Vanilla:
         with open(self.log_file, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def wait_for(self, path, timeout=20, status=200):
+    def wait_for(self, path, timeout=40, status=200):
         deadline = time.monotonic() + timeout
         last = None
         while time.monotonic() < deadline:

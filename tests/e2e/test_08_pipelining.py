@@ -3,8 +3,10 @@ import json
 import random
 import socket
 
+import conftest
 from client import Client
 
+POOLS = conftest.POOLS.replace("queue_timeout_ms", "abandon_ms = 20000; queue_timeout_ms")
 ROUTES = r"""
   { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
   { method = "GET"; path = "/n/{n}"; sql = "SELECT $1::int"; params = [ "path.n" ]; result = "value"; },

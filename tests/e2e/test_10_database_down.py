@@ -58,7 +58,7 @@ def test_restart_under_load(server, own_cluster):
     with Load(running.port, {"/row": b'{"id":1}'}, clients=4) as load:
         def come(status, more):
             wanted = load.seen.get(status, 0) + more
-            until(lambda: load.seen.get(status, 0) >= wanted, timeout=20)
+            until(lambda: load.seen.get(status, 0) >= wanted)
 
         for immediate in (False, True):
             come(200, 20)

@@ -36,7 +36,7 @@ def quiet(server):
         stats = server.stats()
         return (stats["total"]["http.connections"] <= 1
                 and all(pool["inflight"] == pool["waiting"] == 0 for pool in stats["pools"]))
-    until(calm, 20)
+    until(calm)
 
 
 def nothing_runs(cluster):
