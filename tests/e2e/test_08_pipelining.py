@@ -4,15 +4,16 @@ import random
 import socket
 
 import conftest
-from client import Client
+from client import Client, until
 
 POOLS = conftest.POOLS.replace("queue_timeout_ms", "abandon_ms = 20000; queue_timeout_ms")
 ROUTES = r"""
   { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; },
+  { method = "GET"; path = "/long"; text = "LONG"; },
   { method = "GET"; path = "/n/{n}"; sql = "SELECT $1::int"; params = [ "path.n" ]; result = "value"; },
   { method = "GET"; path = "/slow/{n}/{s}"; sql = "SELECT $1::int FROM pg_sleep($2::float8)"; params = [ "path.n", "path.s" ]; result = "value"; },
   { method = "POST"; path = "/n"; sql = "SELECT $1::int"; params = [ "body.n" ]; result = "value"; }
-"""
+""".replace("LONG", "x" * 2000)
 
 
 def request(target):
@@ -121,8 +122,11 @@ def test_half_closed_client_gets_its_answers(shared):
 
 
 def test_a_reader_that_is_slow(shared):
+    until(lambda: shared.total("memory.buffers_used") == 0)
     with Client(shared.port) as client:
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.send(request("/pipeline") * 3000)
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        client.send(request("/long") * 3000)
+        # More than the kernel takes: the rest waits in the worker.
+        until(lambda: shared.total("memory.buffers_used") > 0)
         for _ in range(3000):
-            assert client.read().body == b"ok"
+            assert client.read().body == b"x" * 2000
