@@ -68,6 +68,9 @@ def test_leave_in_a_query(server):
             client.send_request("GET", "/sleep/60" if n == 9 else "/sleep/0.1")
             until(lambda: running.total("http.requests") > begun)  # a reset takes unread octets with it
             leave(client)
+        # Nobody comes behind the long one before it is abandoned: it would run to its end.
+        until(lambda: running.total("http.connections") == 0)
+        quiet(running)
     for n in range(50):
         assert one(running.port, "GET", "/row/%d" % n).body == b"%d" % n
     quiet(running)
@@ -191,8 +194,8 @@ def test_a_reset_in_the_moment_of_the_request(server):
             os.kill(worker, signal.SIGCONT)
         until(lambda: sums(running)["abandoned"] == n + 1)
         quiet(running)
-    # One that came too early is repeated.
-    assert sums(running)["cancelled"] >= running.total("http.aborted") == 6
+    assert running.total("http.aborted") == 6
+    assert sums(running)["cancelled"] >= 3              # each has ended long before its time; PostgreSQL signals twice, one may end two
 
 
 @pytest.mark.parametrize("method", ("GET", "POST"))
