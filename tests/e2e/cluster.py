@@ -47,11 +47,12 @@ def find_bindir():
 class Cluster:
     """`with Cluster() as c:` or start() and stop().  c.conninfo is what vanilla connects with."""
 
-    def __init__(self, max_connections=100, settings=None, hba=""):
+    def __init__(self, max_connections=100, settings=None, hba="", like=None):
         self.bindir = find_bindir()
         self.max_connections = max_connections
         self.settings = settings or {}      # of postgresql.conf, on top of those of start()
         self.hba = hba                      # lines of pg_hba.conf, before the others
+        self.like = like                    # another one, stopped, of which this is a copy
         self.folder = None
         self.process = None
 
@@ -86,6 +87,14 @@ class Cluster:
             os.mkdir(path, 0o700 if name == "data" else 0o755)
             os.chown(path, owner.pw_uid, owner.pw_gid)
         self.data = os.path.join(self.folder, "data")
+        if self.like is not None:
+            subprocess.run(["cp", "-a", self.like.data + "/.", self.data], check=True, stdin=subprocess.DEVNULL)
+        else:
+            self.initdb()
+        self.write("pg_hba.conf", self.hba + "local all postgres peer map=owner\nlocal all all trust\n")
+        self.write("pg_ident.conf", "".join("owner %s postgres\n" % n for n in sorted({me.pw_name, owner.pw_name})))
+
+    def initdb(self):
         command = [os.path.join(self.bindir, "initdb"), "-D", self.data, "-U", "postgres", "-A", "reject", "-E", "UTF8",
                    "--no-locale", "--no-sync", "--no-instructions"]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -99,8 +108,6 @@ class Cluster:
                 raise
         if initdb.returncode != 0:
             raise RuntimeError("initdb failed:\n" + said.decode(errors="replace"))
-        self.write("pg_hba.conf", self.hba + "local all postgres peer map=owner\nlocal all all trust\n")
-        self.write("pg_ident.conf", "".join("owner %s postgres\n" % n for n in sorted({me.pw_name, owner.pw_name})))
 
     def write(self, name, text):
         path = os.path.join(self.data, name)        # exists, so its owner and mode stay
