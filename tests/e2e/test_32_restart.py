@@ -1,5 +1,4 @@
 """PostgreSQL stopped, killed, starting up, out of connections, demoted; its backends terminated: each under load."""
-import threading
 import time
 
 import pytest
@@ -48,13 +47,11 @@ def test_killed_and_restarted_five_times(start, own_cluster):
             own_cluster.crash()
             time.sleep(0.2)
             own_cluster.start()
-            back = time.monotonic()
             running.wait_for("/ready")
-            assert time.monotonic() - back < 2
         assert not load.well_within(1.0)
     assert not load.strange, load.strange[:5]
     assert set(load.seen) <= {200, 502, 503}, load.seen
-    assert max(load.times) < 5
+    assert max(load.times) < 12, "nobody waited for what is gone"      # statement_timeout and ten seconds
     until(lambda: calm(running))
     # Only a write may be left in doubt, and all that were confirmed are there.
     unsure = [code for _, code, target in load.codes if code == 502]
@@ -81,41 +78,36 @@ def test_stopped_politely(start, own_cluster):
 
 
 def test_back_after_a_long_outage(server, own_cluster):
-    """However long the pauses between attempts have become (two seconds, left alone), one of them comes soon."""
+    """However long the pauses between attempts have become, one of them comes soon: left alone, the twelfth would come after
+    100 s."""
     own_cluster.sql(TABLE)
-    pools = POOLS.replace(" reconnect_max_ms = 300;", "").replace("connections = 4", "connections = 1")
+    pools = POOLS.replace("reconnect_max_ms = 300;", "reconnect_max_ms = 120000;").replace("connections = 4", "connections = 1")
     running = server(ROUTES, pools, conninfo=own_cluster.conninfo)
-    for _ in range(3):
-        own_cluster.stop(immediate=True)
-        with Load(running.port, {"/row/5": b"5", "/writes": b"1"}, clients=2, pause=0.02) as load:
-            time.sleep(4)
-            own_cluster.start()
-            assert not load.well_within(1.0)
-        assert not load.strange and set(load.seen) == {200, 503}, (load.seen, load.strange[:5])
+    own_cluster.stop(immediate=True)
+    with Load(running.port, {"/row/5": b"5", "/writes": b"1"}, clients=2, pause=0.02) as load:
+        until(lambda: min(failures(running)) >= 12, timeout=40)
+        own_cluster.start()
+        assert not load.well_within(1.0)
+        until(lambda: up(running) == 3)
+    assert not load.strange and set(load.seen) == {200, 503}, (load.seen, load.strange[:5])
 
 
 def test_backends_terminated_every_200_ms(start, own_cluster):
     running = start()
-    most, stop = [0], threading.Event()
-
-    def terminate():
-        while not stop.wait(0.2):
-            most[0] = max(most[0], sessions(own_cluster))
+    busy = rounds = 0
+    with Load(running.port, TARGETS) as load:
+        while busy < 15 and rounds < 60:
+            before = len(load.codes)
+            time.sleep(0.2)
+            rounds += 1
+            busy += any(code == 200 and target != "/text" for _, code, target in load.codes[before:])
+            until(lambda: sessions(own_cluster) <= 6)       # one that was terminated is there for a little longer
             own_cluster.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vanilla' "
                             "ORDER BY random() LIMIT 2")
-
-    killer = threading.Thread(target=terminate)
-    with Load(running.port, TARGETS) as load:
-        killer.start()
-        time.sleep(3)
-        stop.set()
-        killer.join()
         assert not load.well_within(1.0)
     assert not load.strange, load.strange[:5]
     assert set(load.seen) <= {200, 502, 503}, load.seen
-    served = [when for when, code, target in load.codes if code == 200 and target != "/text"]
-    assert max(after - before for before, after in zip(served, served[1:])) < 1, load.seen
-    assert most[0] <= 6, "never more than the pools' connections"
+    assert busy == 15, (rounds, load.seen)
     until(lambda: calm(running))
     until(lambda: sessions(own_cluster) == 6)
 
@@ -141,24 +133,21 @@ def test_out_of_connections(server):
     with Cluster(max_connections=8) as small:      # three of them for the superuser
         small.load_sample(10)
         small.sql(TABLE)
-        running = server(ROUTES, POOLS, conninfo=small.conninfo, wait="/live")
+        began = time.monotonic()
+        running = server(ROUTES, POOLS.replace("= 300;", "= 2000;"), conninfo=small.conninfo, wait="/live")
         until(lambda: up(running) == 5)
         with Load(running.port, {"/row/5": b"5", "/text": b"ok"}, clients=4) as load:
-            time.sleep(1)
-            assert sessions(small) <= 6
+            until(lambda: sum(failures(running)) >= 3)
+            until(lambda: sessions(small) <= 6)
+            time.sleep(max(0, began + 3 - time.monotonic()))
         assert set(load.seen) == {200} and not load.strange, (load.seen, load.strange)
         assert "too many clients" in running.log() or "remaining connection slots" in running.log()
-        # Not an attempt after the other: backed off.
-        failures = sum(value for name, value in counters(running).items() if name == "connect_failures")
-        assert failures < 60, failures
+        # Not an attempt after the other (ten per second): backed off, soon by a second at the least.
+        assert sum(failures(running)) < 12 + (time.monotonic() - began), failures(running)
 
 
-def counters(running):
-    found = {}
-    for line in running.ctl("stats", "--prometheus").splitlines():
-        if line.startswith("vanilla_pool_connect_failures_total"):
-            found["connect_failures"] = found.get("connect_failures", 0) + int(line.split()[-1])
-    return found
+def failures(running):
+    return [pool["connect_failures"] for pool in running.stats()["pools"]]
 
 
 def test_role_with_a_connection_limit(start, own_cluster):
@@ -166,7 +155,7 @@ def test_role_with_a_connection_limit(start, own_cluster):
     running = start(wait="/live")
     until(lambda: sum(pool["up"] for pool in running.stats()["pools"]) == 3)
     with Load(running.port, {"/text": b"ok", "/row/5": None}, clients=4) as load:
-        time.sleep(0.7)
+        until(lambda: load.seen.get(200, 0) > 20)
         own_cluster.sql("ALTER ROLE vanilla CONNECTION LIMIT -1")
         until(lambda: sum(pool["up"] for pool in running.stats()["pools"]) == 6)
         assert not load.well_within(0.6)
@@ -176,12 +165,16 @@ def test_role_with_a_connection_limit(start, own_cluster):
 def test_starting_up(server):
     """57P03 is what a server says that is not ready yet: the attempts go on, and the first that works is soon."""
     with Liar(greeting="57P03") as liar:
-        running = server(ROUTES.replace("/writes", "/w"), POOLS, conninfo=liar.conninfo, wait="/live")
+        began = time.monotonic()
+        running = server(ROUTES.replace("/writes", "/w"), POOLS.replace("= 300;", "= 2000;"), conninfo=liar.conninfo, wait="/live")
         until(lambda: "starting up" in running.log())
         problem(one(running.port, "GET", "/row/1"), 503)
         assert one(running.port, "GET", "/text").status == 200
-        time.sleep(0.5)
-        assert liar.connections < 100
+        time.sleep(max(0, began + 2.5 - time.monotonic()))
+        before = liar.connections
+        # Six connections, soon backed off by a second at the least, but for one of each pool: not by more than 200 ms.
+        assert before < 36 + (time.monotonic() - began) * (6 / 1 + 2 / 0.2), before
+        until(lambda: liar.connections > before)
 
 
 def test_demoted_to_read_only(start, own_cluster):
@@ -192,7 +185,8 @@ def test_demoted_to_read_only(start, own_cluster):
         own_cluster.sql("ALTER SYSTEM SET default_transaction_read_only = on")
         own_cluster.sql("SELECT pg_reload_conf()")
         until(lambda: one(running.port, "POST", "/count", body='{"n":2}').status == 503)
-        time.sleep(0.7)
+        before = len(load.codes)
+        until(lambda: len(load.codes) > before + 100)
         assert one(running.port, "GET", "/row/9").status == 200
         own_cluster.sql("SET default_transaction_read_only = off; ALTER SYSTEM RESET default_transaction_read_only")
         own_cluster.sql("SELECT pg_reload_conf()")
