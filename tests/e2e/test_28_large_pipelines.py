@@ -4,6 +4,7 @@ import time
 
 import pytest
 from client import Client, one, problem, until
+from gate import Gate
 
 MIB = 1 << 20
 ROUTES = r"""
@@ -15,6 +16,8 @@ ROUTES = r"""
     params = [ "path.kib" ]; result = "rows"; pool = "write"; },
   { method = "GET";  path = "/raw/{kib}"; sql = "SELECT repeat('y', $1::int * 1024)"; params = [ "path.kib" ]; result = "raw"; },
   { method = "GET";  path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "GET";  path = "/gate/{n}"; sql = "SELECT 1 FROM pg_advisory_xact_lock_shared($1::bigint)"; params = [ "path.n" ];
+    result = "value"; pool = "write"; },
   { method = "GET";  path = "/long"; text = "%s"; },
   { method = "GET";  path = "/pipeline"; text = "ok"; content_type = "text/plain"; }
 """ % ("z" * 300000)
@@ -27,7 +30,7 @@ pools = (
   { name = "write"; conninfo = "%(conninfo)s"; connections = 3; max_inflight = 4; queue = 500; queue_timeout_ms = 60000; statement_timeout_ms = 0; }
 );
 """
-SETTINGS = "workers = 1; memory = { buffers_mb = 32; }; limits = { response_bytes = 4194304; };"
+SETTINGS = "workers = 1; memory = { buffers_mb = 32; }; limits = { response_bytes = 4194304; }; timeouts = { write_ms = 300000; };"
 
 
 def gets(*targets):
@@ -45,10 +48,12 @@ def settled(running):
     seen = []
 
     def still():
-        time.sleep(0.1)         # figures are a tick old
         stats = running.stats()
-        seen.append(stats["total"]["http.bytes_out"])
-        return seen[-8:] == seen[-1:] * 8 and all(pool["inflight"] == pool["waiting"] == 0 for pool in stats["pools"])
+        total = stats["total"]
+        if not seen or total["loop.turns"] > seen[-1][0] + 1:       # figures are a tick old; and a worker without a turn is none that is done
+            seen.append((total["loop.turns"], total["http.bytes_out"]))
+        return [sent for _, sent in seen[-8:]] == [seen[-1][1]] * 8 and all(
+            pool["inflight"] == pool["waiting"] == 0 for pool in stats["pools"])
     until(still, timeout=60)
 
 
@@ -125,16 +130,18 @@ def test_a_statement_that_may_write_runs_once(server, own_cluster):
     assert own_cluster.sql("SELECT last_value FROM share_n").strip() == "60"
 
 
-def test_those_who_share_with_a_client_that_waits(server):
+def test_those_who_share_with_a_client_that_waits(server, cluster):
     """An answer that is too large to wait for one client's turn is none of the others' troubles."""
     running = server(ROUTES, POOLS, settings=SETTINGS)
     for _ in range(3):
         with Client(running.port) as first, Client(running.port) as second:
-            first.send(gets("/sleep/0.3", "/share/2000"))
-            second.send(gets("/share/2000", "/share/2000", "/pipeline"))
-            rows(second.read(), 2000)
-            rows(second.read(), 2000)
-            assert second.read().body == b"ok"
+            with Gate(cluster) as gate:
+                first.send(gets("/gate/1", "/share/2000"))
+                until(lambda: gate.waiting() == 1)      # noqa: B023
+                second.send(gets("/share/2000", "/share/2000", "/pipeline"))
+                rows(second.read(), 2000)
+                rows(second.read(), 2000)
+                assert second.read().body == b"ok"
             assert first.read().status == 200
             rows(first.read(), 2000)
 
@@ -176,30 +183,36 @@ def test_half_closed(server):
 
 
 PLACES = r"""
-  { method = "GET"; path = "/shared/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; share = true; },
-  { method = "GET"; path = "/sleep/{s}"; sql = "SELECT 1 FROM pg_sleep($1::float8)"; params = [ "path.s" ]; result = "value"; },
+  { method = "GET"; path = "/shared/{n}"; sql = "SELECT 1 FROM pg_advisory_xact_lock_shared($1::bigint)"; params = [ "path.n" ];
+    result = "value"; share = true; },
+  { method = "GET"; path = "/gate/{n}"; sql = "SELECT 1 FROM pg_advisory_xact_lock_shared($1::bigint)"; params = [ "path.n" ];
+    result = "value"; },
   { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; }
 """
-FEW = """pools = ( { name = "read"; conninfo = "%(conninfo)s"; connections = 4; max_inflight = 2; read_only = true; queue = 0; abandon_ms = 100; } );"""
+FEW = """pools = ( { name = "read"; conninfo = "%(conninfo)s"; connections = 4; max_inflight = 2; read_only = true; queue = 0; abandon_ms = 100; batch_us = 0;
+  queue_timeout_ms = 60000; statement_timeout_ms = 60000; } );"""
 
 
-def inflight(running):
-    return running.stats()["pools"][0]["inflight"]
+def inflight(running, name="inflight"):
+    return running.stats()["pools"][0][name]
 
 
-def test_places_of_others(server):
+def test_places_of_others(server, cluster):
     """What is pipelined waits for a place; whoever has nothing in progress has one, and nobody is shed while slots are free."""
     running = server(PLACES, FEW, settings="workers = 1; connections = 16;")
-    crowd = [Client(running.port) for _ in range(12)]
-    for behind in ("/shared/0.3", "/pipeline"):
-        for client in crowd:
-            client.send(gets("/shared/0.3", *[behind] * 12))
-        until(lambda: inflight(running) == 1)
-        with Client(running.port) as other, Client(running.port) as third:
-            for _ in range(3):
-                assert other.get("/sleep/0").status == third.get("/pipeline").status == 200
-            other.send(gets("/sleep/0.1", "/pipeline", "/sleep/0"))
-            assert [other.read().body for _ in range(3)] == [b"1", b"ok", b"1"]
+    crowd = [Client(running.port, timeout=60) for _ in range(12)]
+    for behind in ("/shared/1", "/pipeline"):
+        with Gate(cluster):
+            for client in crowd:
+                client.send(gets("/shared/1", *[behind] * 12))
+            until(lambda: inflight(running) == 1)
+            with Client(running.port) as other, Client(running.port) as third:
+                for _ in range(3):
+                    assert other.get("/gate/2").status == third.get("/pipeline").status == 200
+                with Gate(cluster, 3) as gate:
+                    other.send(gets("/gate/3", "/pipeline", "/gate/2"))
+                    until(lambda: gate.waiting() == 1)      # noqa: B023
+                assert [other.read().body for _ in range(3)] == [b"1", b"ok", b"1"]
         for client in crowd:
             assert [client.read().status for _ in range(13)] == [200] * 13
     for client in crowd:
@@ -209,36 +222,41 @@ def test_places_of_others(server):
     assert total["http.status_2xx"] == 12 * 13 * 2 + 18
 
 
-def test_who_waits_for_a_place_is_called(server):
+def test_who_waits_for_a_place_is_called(server, cluster):
     """In turn, as soon as there are places, though what is before it still runs; who cannot use his lets it go."""
     running = server(PLACES, FEW, settings="workers = 1; connections = 16;")
     with Client(running.port) as many, Client(running.port) as first, Client(running.port) as second, reluctant(running) as gone:
-        many.send(gets("/sleep/1.5", *["/pipeline"] * 30))
-        until(lambda: running.total("http.pipelined") == 8)
-        for client in (gone, first, second):
-            client.send(gets("/sleep/3", "/sleep/3"))
-        until(lambda: inflight(running) == 4)
-        gone.reset()
-        assert [many.read().status for _ in range(31)] == [200] * 31
-        until(lambda: running.total("http.requests") == 31 + 5)
-        until(lambda: inflight(running) == 4)
+        with Gate(cluster, 2):
+            with Gate(cluster, 1):
+                many.send(gets("/gate/1", *["/pipeline"] * 30))
+                until(lambda: running.total("http.pipelined") == 8)
+                for client in (gone, first, second):
+                    client.send(gets("/gate/2", "/gate/2"))
+                until(lambda: inflight(running) == 4)
+                gone.reset()
+            assert [many.read().status for _ in range(31)] == [200] * 31
+            until(lambda: running.total("http.requests") == 31 + 5)
+            until(lambda: inflight(running) == 4)
         assert [client.read().status for client in (first, first, second, second)] == [200] * 4
     assert running.total("shed.pool_full") == running.total("shed.buffers") == 0
 
 
-def test_leaving_while_in_line(server):
-    running = server(PLACES, FEW, settings="workers = 1; connections = 16; timeouts = { header_ms = 1500; };")
-    for leave in (Client.close, Client.reset):
+def test_leaving_while_in_line(server, cluster):
+    running = server(PLACES, FEW, settings="workers = 1; connections = 16; timeouts = { header_ms = 2500; };")
+    for leave, seconds in ((Client.close, 3), (Client.reset, 0)):
         with Client(running.port) as slow:
-            slow.send(gets("/shared/2", *["/pipeline"] * 20))
-            until(lambda: inflight(running) == 1)
-            crowd = [Client(running.port) for _ in range(10)]
-            for n, client in enumerate(crowd):
-                # The last of them has not sent all of its second head: nobody has read that yet, so that it is not late.
-                client.send(gets("/shared/2", *["/pipeline"] * 20) if n < 9 else gets("/shared/2") + "GET /pipeline HTTP/1.1\r\n")
-            time.sleep(0.1)
-            for client in crowd[:9:2]:
-                leave(client)
+            with Gate(cluster):
+                slow.send(gets("/shared/1", *["/pipeline"] * 20))
+                until(lambda: inflight(running) == 1)
+                crowd = [Client(running.port) for _ in range(10)]
+                before = inflight(running, "shared")
+                for n, client in enumerate(crowd):
+                    # The last of them has not sent all of its second head: nobody has read that yet, so that it is not late.
+                    client.send(gets("/shared/1", *["/pipeline"] * 20) if n < 9 else gets("/shared/1") + "GET /pipeline HTTP/1.1\r\n")
+                until(lambda: inflight(running, "shared") == before + 10)      # noqa: B023
+                for client in crowd[:9:2]:
+                    leave(client)
+                time.sleep(seconds)
             assert [slow.read().status for _ in range(21)] == [200] * 21
             for client in crowd[1:9:2]:
                 assert [client.read().status for _ in range(21)] == [200] * 21
@@ -250,30 +268,33 @@ def test_leaving_while_in_line(server):
         until(lambda: inflight(running) == 0)
     with Client(running.port) as client:        # all places are free again
         before = running.total("http.pipelined")
-        client.send(gets("/sleep/0.5", *["/pipeline"] * 9))
-        until(lambda: running.total("http.pipelined") == before + 8)
+        with Gate(cluster):
+            client.send(gets("/gate/1", *["/pipeline"] * 9))
+            until(lambda: running.total("http.pipelined") == before + 8)
         assert [client.read().status for _ in range(10)] == [200] * 10
 
 
-def test_bodies_of_safe_requests(server):
+def test_bodies_of_safe_requests(server, cluster):
     """Large bodies do not pile up behind a slow query, whatever their method."""
     running = server(ROUTES, POOLS, settings=SETTINGS)
     body = b"b" * (MIB - 1)
     request = b"GET /sleep/0 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     chunked = b"GET /sleep/0 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
     with Client(running.port) as client:
-        client.send(gets("/sleep/1.5"))
-        client.socket.settimeout(0.5)
-        sent = 0
-        data = (request + chunked) * 10
-        try:
-            while sent < len(data):
-                sent += client.socket.send(data[sent:sent + 65536])
-        except TimeoutError:
-            pass
-        assert sent < len(data)
-        assert running.total("memory.buffers_used") < 6 * MIB
-        client.socket.settimeout(30)
+        with Gate(cluster) as gate:
+            client.send(gets("/gate/1"))
+            until(lambda: gate.waiting() == 1)
+            client.socket.settimeout(1)
+            sent = 0
+            data = (request + chunked) * 10
+            try:
+                while sent < len(data):
+                    sent += client.socket.send(data[sent:sent + 65536])
+            except TimeoutError:
+                pass
+            assert sent < len(data)
+            assert running.total("memory.buffers_used") < 6 * MIB
+            client.socket.settimeout(30)
         assert client.read().body == b"1"
         for n in range(20):
             while sent < len(data) and sent < (n + 2) * len(request):

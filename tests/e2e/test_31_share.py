@@ -2,14 +2,14 @@
 import json
 import socket
 import threading
-import time
 
 import pytest
 from client import Client, one, problem, until
+from gate import Gate
 
 ROUTES = r"""
-  { method = "GET"; path = "/slow/{n}"; share = true; sql = "SELECT $1::int AS n, nextval('share_ticket') AS ticket FROM pg_sleep($2::float8)";
-    params = [ "path.n", "query.s=0.3" ]; result = "row"; pool = "write"; },
+  { method = "GET"; path = "/slow/{n}"; share = true; params = [ "path.n", "query.gate=1", "query.s=0" ]; result = "row"; pool = "write";
+    sql = "SELECT $1::int AS n, nextval('share_ticket') AS ticket FROM pg_advisory_xact_lock_shared($2::bigint), pg_sleep($3::float8)"; },
   { method = "GET"; path = "/own/{n}"; sql = "SELECT $1::int AS n, nextval('share_ticket') AS ticket FROM pg_sleep(0.1)";
     params = [ "path.n" ]; result = "row"; pool = "write"; },
   { method = "GET"; path = "/none"; share = true; sql = "SELECT 1 FROM pg_sleep(0.2) WHERE false"; result = "row"; },
@@ -19,7 +19,8 @@ ROUTES = r"""
 POOLS = """
 pools = (
   { name = "read";  conninfo = "%(conninfo)s"; connections = 2; max_inflight = 4; read_only = true; queue = 0; },
-  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 1; queue = 0; abandon_ms = 0; }
+  { name = "write"; conninfo = "%(conninfo)s"; connections = 2; max_inflight = 1; queue = 0; abandon_ms = 0; queue_timeout_ms = 20000;
+    statement_timeout_ms = 60000; }
 );
 """
 
@@ -48,16 +49,19 @@ def queries(running, pool, name="inflight"):
     return found[name]
 
 
-def test_equal_ones_share(server, db):
+def test_equal_ones_share(server, db, cluster):
     running = start(server, db)
-    answers = read_all(ask(running.port, ["/slow/1"] * 12 + ["/slow/2"] * 3))
+    with Gate(cluster):
+        clients = ask(running.port, ["/slow/1"] * 12 + ["/slow/2"] * 3)
+        until(lambda: queries(running, "write", "shared") == 13)
+    answers = read_all(clients)
     assert [answer.status for answer in answers] == [200] * 15, "slots for two, and nobody was shed"
     documents = [json.loads(answer.body) for answer in answers]
     assert [each["n"] for each in documents] == [1] * 12 + [2] * 3
     assert len({each["ticket"] for each in documents}) == 2
     assert len({each["ticket"] for each in documents[:12]}) == 1
     # What is over is not kept.
-    (again,) = read_all(ask(running.port, ["/slow/1?s=0"]))
+    (again,) = read_all(ask(running.port, ["/slow/1"]))
     assert json.loads(again.body)["ticket"] not in {each["ticket"] for each in documents}
 
 
@@ -81,53 +85,62 @@ def test_large_answers_are_copied(server, db):
         assert answer.status == 200 and json.loads(answer.body) == [{"x": "x" * 300000}]
 
 
-def test_head_and_pipelined(server, db):
+def test_head_and_pipelined(server, db, cluster):
     running = start(server, db)
     with Client(running.port) as client:
-        client.send("GET /slow/3 HTTP/1.1\r\nHost: x\r\n\r\nHEAD /slow/3 HTTP/1.1\r\nHost: x\r\n\r\n"
-                    "GET /slow/3 HTTP/1.1\r\nHost: x\r\n\r\n")
+        with Gate(cluster):
+            client.send("GET /slow/3 HTTP/1.1\r\nHost: x\r\n\r\nHEAD /slow/3 HTTP/1.1\r\nHost: x\r\n\r\n"
+                        "GET /slow/3 HTTP/1.1\r\nHost: x\r\n\r\n")
+            until(lambda: queries(running, "write", "shared") == 2)
         first, head, last = client.read(), client.read("HEAD"), client.read()
         assert first.body == last.body and head.get("content-length") == str(len(first.body))
 
 
-def test_who_leaves_does_not_hurt_the_others(server, db):
+def test_who_leaves_does_not_hurt_the_others(server, db, cluster):
     running = start(server, db)
     for leave in (0, 2):        # who leads, and who follows
-        clients = ask(running.port, ["/slow/4?s=0.4"])
-        until(lambda: queries(running, "write") == 1)
-        clients += ask(running.port, ["/slow/4?s=0.4"] * 4)
-        time.sleep(0.1)
-        clients.pop(leave).reset()
+        with Gate(cluster):
+            clients = ask(running.port, ["/slow/4"])
+            until(lambda: queries(running, "write") == 1)
+            before = [queries(running, "write", "shared"), running.total("http.aborted")]
+            clients += ask(running.port, ["/slow/4"] * 4)
+            until(lambda: queries(running, "write", "shared") == before[0] + 4)         # noqa: B023
+            clients.pop(leave).reset()
+            until(lambda: running.total("http.aborted") == before[1] + 1)               # noqa: B023
         answers = read_all(clients)
         assert [answer.status for answer in answers] == [200] * 4
         assert len({answer.body for answer in answers}) == 1
         until(lambda: queries(running, "write") == 0)
 
 
-def test_the_leader_leaves_a_full_pool(server, db):
+def test_the_leader_leaves_a_full_pool(server, db, cluster):
     """The question cannot be asked again: those who wait for it are shed, each is told and counted."""
     running = start(server, db, POOLS.replace("connections = 2; max_inflight = 1", "connections = 1; max_inflight = 2"))
-    clients = ask(running.port, ["/slow/6?s=2"])
-    until(lambda: queries(running, "write") == 1)
-    leader, = ask(running.port, ["/slow/5?s=2"])
-    until(lambda: queries(running, "write") == 2)
-    clients += ask(running.port, ["/slow/5?s=2"] * 3)
-    until(lambda: queries(running, "write", "shared") == 3)
-    leader.reset()
-    answers = read_all(clients)
-    assert [answer.status for answer in answers] == [200, 503, 503, 503]
+    with Gate(cluster):
+        first, = ask(running.port, ["/slow/6"])
+        until(lambda: queries(running, "write") == 1)
+        leader, = ask(running.port, ["/slow/5"])
+        until(lambda: queries(running, "write") == 2)
+        clients = ask(running.port, ["/slow/5"] * 3)
+        until(lambda: queries(running, "write", "shared") == 3)
+        leader.reset()
+        assert [answer.status for answer in read_all(clients)] == [503] * 3
+    assert [answer.status for answer in read_all([first])] == [200]
     total = running.stats()["total"]
     assert total["shed.pool_full"] == 3
 
 
-def test_the_slot_of_a_leader_who_leaves(server, db):
+def test_the_slot_of_a_leader_who_leaves(server, db, cluster):
     """Nobody waits for what the leader's connection does: in a full pool, too, the question is asked again there."""
     running = start(server, db)
-    leader, = ask(running.port, ["/slow/5?s=2"])
-    until(lambda: queries(running, "write") == 1)
-    clients = ask(running.port, ["/slow/5?s=2"] * 3 + ["/slow/6?s=2"])
-    until(lambda: queries(running, "write") == 2 and queries(running, "write", "shared") == 3)
-    leader.reset()
+    with Gate(cluster) as gate:
+        leader, = ask(running.port, ["/slow/5"])
+        until(lambda: queries(running, "write") == 1)
+        clients = ask(running.port, ["/slow/5"] * 3 + ["/slow/6"])
+        until(lambda: queries(running, "write") == 2 and queries(running, "write", "shared") == 3)
+        until(lambda: gate.waiting() == 2)
+        leader.reset()
+        until(lambda: queries(running, "write", "queries") == 3)
     answers = read_all(clients)
     assert [answer.status for answer in answers] == [200] * 4
     assert len({answer.body for answer in answers[:3]}) == 1
@@ -135,52 +148,58 @@ def test_the_slot_of_a_leader_who_leaves(server, db):
 
 
 @pytest.mark.parametrize("abandon_ms", [0, 200])
-def test_a_client_leaves_all_that_it_asked(server, db, abandon_ms):
+def test_a_client_leaves_all_that_it_asked(server, db, cluster, abandon_ms):
     """Who leaves inherits nothing from himself, and nobody is shed in his name."""
     pools = POOLS.replace("connections = 2; max_inflight = 1", "connections = 1; max_inflight = 2")
     running = start(server, db, pools.replace("abandon_ms = 0;", "abandon_ms = %d;" % abandon_ms))
     for _ in range(2):
         with Client(running.port) as other, Client(running.port) as client:
-            other.send_request("GET", "/slow/8?s=2")
-            until(lambda: queries(running, "write") == 1)
-            client.send("GET /slow/7?s=2 HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
-            until(lambda: queries(running, "write") == 2)
-            client.socket.shutdown(socket.SHUT_WR)
-            assert client.closes()
+            with Gate(cluster):
+                other.send_request("GET", "/slow/8")
+                until(lambda: queries(running, "write") == 1)
+                client.send("GET /slow/7 HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+                until(lambda: queries(running, "write") == 2)
+                client.socket.shutdown(socket.SHUT_WR)
+                assert client.closes(20)
             assert other.read().status == 200
         until(lambda: queries(running, "write") == 0)
     total = running.stats()["total"]
     assert total["http.aborted"] == 6 and total["shed.pool_full"] == total["http.status_5xx"] == 0
 
 
-def test_several_leave_at_once(server, db):
+def test_several_leave_at_once(server, db, cluster):
     """Each has asked both questions; those who stay get their answers whoever of the others led."""
     running = start(server, db)
-    pair = "GET /slow/%d?s=0.4 HTTP/1.1\r\nHost: x\r\n\r\n" * 2
+    pair = "GET /slow/%d HTTP/1.1\r\nHost: x\r\n\r\n" * 2
     for leave in (Client.reset, Client.close):
-        leaving = []
-        for n in range(4):
-            leaving.append(Client(running.port))
-            leaving[-1].send(pair % ((1, 2), (2, 1))[n % 2])
-            until(lambda: queries(running, "write") == 2)
         with Client(running.port) as client:
-            client.send(pair % (2, 1))
-            time.sleep(0.05)
-            for each in leaving:
-                leave(each)
+            with Gate(cluster):
+                leaving, before = [], (queries(running, "write", "shared"), running.total("http.aborted"))
+                for n in range(4):
+                    leaving.append(Client(running.port))
+                    leaving[-1].send(pair % ((1, 2), (2, 1))[n % 2])
+                    until(lambda: queries(running, "write") == 2)
+                client.send(pair % (2, 1))
+                until(lambda: queries(running, "write", "shared") == before[0] + 8)         # noqa: B023
+                for each in leaving:
+                    leave(each)
+                until(lambda: running.total("http.aborted") == before[1] + 8)               # noqa: B023
             answers = [client.read(), client.read()]
         # Their slots are free again when PostgreSQL says so; until then there is none for another try.
         assert {answer.status for answer in answers} <= {200, 503}
         until(lambda: queries(running, "write") == 0)
-    assert one(running.port, "GET", "/slow/1?s=0").status == 200
+    assert one(running.port, "GET", "/slow/1").status == 200
 
 
-def test_any_number_of_questions(server, db):
+def test_any_number_of_questions(server, db, cluster):
     """Whatever their values' hashes: equal ones share."""
     running = start(server, db, POOLS.replace("max_inflight = 1;", "max_inflight = 60;"))
-    holders = ask(running.port, ["/slow/-1?s=1.5", "/slow/-2?s=1.5"])
-    until(lambda: queries(running, "write") == 2)
-    answers = read_all(ask(running.port, ["/slow/%d?s=0" % n for n in range(100)] * 3))
+    with Gate(cluster):
+        holders = ask(running.port, ["/slow/-1", "/slow/-2"])
+        until(lambda: queries(running, "write") == 2)
+        clients = ask(running.port, ["/slow/%d?gate=2" % n for n in range(100)] * 3)
+        until(lambda: queries(running, "write", "shared") == 200)
+    answers = read_all(clients)
     read_all(holders)
     assert [answer.status for answer in answers] == [200] * 300
     documents = [json.loads(answer.body) for answer in answers]
