@@ -78,6 +78,7 @@ def test_errors_are_shown_too(shared):
 
 
 ORIGIN = "Origin: %s\r\n" % APP
+HASTY = "timeouts = { header_ms = 300; body_ms = 300; };"        # for what is to be met by one of them, and nothing else
 # What is wrong, and whether the origin was read before it was met.
 EARLY = (
     ("GET /pipeline HTTP/1.1\r\n" + ORIGIN + "Host: x\r\nBad Name: x\r\n\r\n", 400, True),
@@ -102,9 +103,9 @@ EARLY = (
 
 def test_refusals_before_the_end_of_the_head(server):
     """An origin that was read before what is wrong may read the answer; what stands behind it is not believed."""
-    running = server(ROUTES, settings=SETTINGS + "timeouts = { header_ms = 300; body_ms = 300; };")
+    patient, hasty = [server(ROUTES, settings=SETTINGS + each) for each in ("", HASTY)]
     for text, status, known in EARLY:
-        with Client(running.port) as client:
+        with Client((hasty if status == 408 else patient).port) as client:
             client.send(text)
             answer = client.read()
             problem(answer, status)
@@ -113,14 +114,14 @@ def test_refusals_before_the_end_of_the_head(server):
                 expected.update({"access-control-allow-origin": APP, "access-control-allow-credentials": "true",
                                  "access-control-expose-headers": "etag, x-total"})
             assert fields(answer) == expected, text[:200]
-            assert client.closes()
+            assert client.closes(20)
 
 
 def test_refusals_anybody_may_read(server):
-    running = server(ROUTES, settings="""workers = 1; limits = { body_bytes = 100; }; cors = { origins = [ "*" ]; };
-                                         timeouts = { header_ms = 300; body_ms = 300; };""")
+    patient, hasty = [server(ROUTES, settings='workers = 1; limits = { body_bytes = 100; }; cors = { origins = [ "*" ]; };' + each)
+                      for each in ("", HASTY)]
     for text, status, _ in EARLY:
-        with Client(running.port) as client:
+        with Client((hasty if status == 408 else patient).port) as client:
             client.send(text)
             answer = client.read()
             problem(answer, status)
@@ -147,7 +148,7 @@ def test_refusals_follow_the_route(server):
     with Client(running.port) as client:
         client.send("PUT /a/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n" % ORIGIN * 5)
         answers = [client.read() for _ in range(5)]
-        assert answers[-1].status == 429
+        assert 429 in [answer.status for answer in answers]
         assert all(fields(answer)["access-control-allow-origin"] == APP for answer in answers)
 
 

@@ -44,8 +44,8 @@ def pools(more=""):
     return POOLS.replace("%(more)s", more)
 
 
-@pytest.fixture
-def reachable():
+@pytest.fixture(scope="module")
+def reachable(pattern):
     """A PostgreSQL on loopback, both families, that takes TLS with a certificate for `localhost` of an authority of its own."""
     port = Port()
     folder = temporary_folder("vanilla-ca-")
@@ -60,7 +60,8 @@ def reachable():
     run("openssl", "x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
         "-extfile", "san", "-out", "server.crt")
     settings = {"listen_addresses": "127.0.0.1,::1", "port": port.number, "ssl": "on"}
-    made = Cluster(settings=settings, hba="host all vanilla 127.0.0.1/32 trust\nhost all vanilla ::1/128 trust\n")
+    made = Cluster(settings=settings, hba="host all vanilla 127.0.0.1/32 trust\nhost all vanilla ::1/128 trust\n",
+                   like=pattern)
     try:
         made.create()
         for name in ("server.key", "server.crt"):
@@ -71,7 +72,6 @@ def reachable():
             os.chown(path, owner.st_uid, owner.st_gid)
         made.start()
         made.port, made.ca = port.number, os.path.join(folder, "ca.crt")
-        made.load_sample(50)
         made.sql(TABLE)
         yield made
     finally:
@@ -96,8 +96,8 @@ def test_tls_verified(server, reachable):
     running = server(ROUTES, pools(), conninfo="host=localhost port=%d dbname=app user=vanilla sslmode=verify-full sslrootcert=%s"
                      % (reachable.port, reachable.ca))
     works(running)
-    assert reachable.sql("SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND "
-                         "usename = 'vanilla'").strip() == "3"
+    assert reachable.sql("SELECT count(*) FILTER (WHERE ssl) || ' of ' || count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE "
+                         "usename = 'vanilla'").strip() == "3 of 3"
     with Load(running.port, {"/row/5": b"5", "/item/7": None, ("POST", "/write", '{"n":4}'): b"4"}) as load:
         time.sleep(0.7)
         reachable.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vanilla'")
@@ -152,15 +152,15 @@ def test_a_name_that_appears_and_changes_its_address(server, reachable):
 
 
 def test_names_do_not_block(server):
-    """A name server that says nothing: look-ups wait, nobody else does."""
+    """A name server that says nothing: look-ups wait (for five seconds, and again), nobody else does."""
     running = server(ROUTES, pools(), wait="/live", conninfo="host=silent.invalid dbname=app user=vanilla")
 
     def ask():
         with Load(running.port, {"/text": b"ok"}, clients=2) as load:
             time.sleep(1)
-        assert set(load.seen) == {200} and max(load.times) < 0.5, (load.seen, max(load.times))
+        assert set(load.seen) == {200} and max(load.times) < 1, (load.seen, max(load.times))
 
-    in_one_round(ask)
+    in_one_round(ask, rounds=8)
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_behind_pgbouncer(server, pgbouncer):
 def test_those_who_leave_behind_pgbouncer(server, pgbouncer):
     """A cancel goes through pgbouncer to the server that it has given the query to; who comes next does not wait for its end."""
     cluster, conninfo = pgbouncer
-    running = server(ROUTES, pools("pooler = true; statement_timeout_ms = 60000; ").replace("connections = 2", "connections = 1"),
+    running = server(ROUTES, pools("pooler = true; statement_timeout_ms = 60000; queue_timeout_ms = 20000; ").replace("connections = 2", "connections = 1"),
                      conninfo=conninfo)
     for method, target, body in (("GET", "/row/7", None), ("POST", "/write", '{"n":7}')) * 4:
         clients = [Client(running.port) for _ in range(3)]
@@ -237,18 +237,19 @@ def test_settings_behind_pgbouncer(server, pgbouncer):
     """No session is ours, and yet a GET cannot write, a statement has its time-out, and neither is left to others."""
     cluster, conninfo = pgbouncer
     cluster.sql("ALTER DATABASE app SET bytea_output = 'escape'; ALTER DATABASE app SET DateStyle = 'SQL, DMY'")
-    running = server(ROUTES, pools("pooler = true; statement_timeout_ms = 400; "), conninfo=conninfo)
+    running, hasty = [server(ROUTES, pools("pooler = true; statement_timeout_ms = %d; queue_timeout_ms = 20000; " % ms), conninfo=conninfo)
+                      for ms in (30000, 400)]
     for _ in range(5):
         answer = one(running.port, "GET", "/sneaky/7")
         assert problem(answer, 405)["sqlstate"] == "25006" and answer.get("allow") == "OPTIONS", answer.fields
-        assert one(running.port, "GET", "/settings").body == b'"on 400ms hex"'
-        assert one(running.port, "POST", "/settings").body == b'"off 400ms hex"'
+        assert one(running.port, "GET", "/settings").body == b'"on 30s hex"'
+        assert one(running.port, "POST", "/settings").body == b'"off 30s hex"'
         assert problem(one(running.port, "GET", "/divide/0"), 400)["sqlstate"] == "22012"
         assert problem(one(running.port, "GET", "/divide/x"), 400)["parameter"] == "path.n"
         assert one(running.port, "GET", "/divide/7").body == b"14"
     assert one(running.port, "GET", "/day").body == b'"2024-02-13"'
     for method in ("GET", "POST"):
-        assert problem(one(running.port, method, "/sleep/5"), 504)["sqlstate"] == "57014"
+        assert problem(one(hasty.port, method, "/sleep/5"), 504)["sqlstate"] == "57014"
     with psycopg2.connect("%s password=x" % conninfo) as other, other.cursor() as cursor:       # by the same servers
         other.autocommit = True
         for _ in range(8):
@@ -256,7 +257,7 @@ def test_settings_behind_pgbouncer(server, pgbouncer):
             assert cursor.fetchone() == ("off0",)
     with Load(running.port, {"/divide/7": b"14", "/divide/0": None, "/row/5": b"5", ("POST", "/write", '{"n":1}'): b"1"},
               clients=6) as load:
-        time.sleep(0.7)
+        until(lambda: load.seen.get(200, 0) > 300, timeout=30)
     assert not load.strange and set(load.seen) == {200, 400}, (load.seen, load.strange[:3])
     assert int(cluster.sql("SELECT count(*) FROM written WHERE n = 7")) == 0
     works(running)
