@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from client import Client  # noqa: E402
 from cluster import Cluster  # noqa: E402
+from gate import Gate  # noqa: E402
 from process import Vanilla  # noqa: E402
 
 # Patient ones: a machine that is busy with something else for a moment is no reason for a shed or a 504.
@@ -20,8 +21,6 @@ pools = (
     statement_timeout_ms = 60000; }
 );
 """
-# What a statement waits in until the test lets it go (the fixture gate), instead of sleeping for about as long.
-GATE = "pg_advisory_xact_lock_shared(4711)"
 
 
 def pytest_configure():
@@ -134,41 +133,17 @@ def client(shared):
         yield connection
 
 
-def straight(cluster):
-    connection = psycopg2.connect(host=cluster.socket_dir, dbname="app", user="postgres")
-    connection.autocommit = True
-    return connection
-
-
 @pytest.fixture
 def db(cluster):
     """Straight to PostgreSQL, as the superuser, for what the server should have done."""
-    connection = straight(cluster)
+    connection = psycopg2.connect(host=cluster.socket_dir, dbname="app", user="postgres")
+    connection.autocommit = True
     yield connection.cursor()
     connection.close()
-
-
-class Gate:
-    """Statements with GATE in them end when it is open."""
-
-    def __init__(self, cluster):
-        self.connection = straight(cluster)
-        self.cursor = self.connection.cursor()
-
-    def shut(self):
-        self.cursor.execute("SELECT pg_advisory_lock(4711)")
-
-    def open(self):
-        self.cursor.execute("SELECT pg_advisory_unlock(4711)")
-
-    def remove(self):
-        self.connection.close()
 
 
 @pytest.fixture
 def gate(cluster):
     """Shut when the test begins."""
-    gate = Gate(cluster)
-    gate.shut()
-    yield gate
-    gate.remove()
+    with Gate(cluster) as shut:
+        yield shut

@@ -4,6 +4,8 @@ long a busy machine takes to come there.
 A statement that has `FROM pg_advisory_xact_lock_shared(N)` waits while gate N is shut; gates that nobody made are open."""
 import psycopg2
 
+GATE = "pg_advisory_xact_lock_shared(1)"        # the first one's
+
 
 class Gate:
     """`with Gate(cluster) as gate:` It is shut from the beginning, and open at the end."""

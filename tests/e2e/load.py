@@ -61,7 +61,7 @@ class Load:
             time.sleep(self.pause)
         return "close" not in (answer.get("connection") or "").lower()
 
-    def well_within(self, seconds, patience=20):
+    def well_within(self, seconds, patience=5):
         """Waits until for that long there has been nothing but successes: from now on, or from a little later on a machine that
         is busy.  -> the errors that came last, where that was not to be had."""
         since = time.monotonic()

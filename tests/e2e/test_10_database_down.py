@@ -2,7 +2,7 @@
 import time
 
 from client import Client, Closed, one, problem, until
-from conftest import GATE, Gate
+from gate import GATE, Gate
 from load import Load
 
 ROUTES = r"""
@@ -75,10 +75,8 @@ def test_restart_under_load(server, own_cluster):
 def test_lost_while_it_runs(server, own_cluster):
     pools = POOLS.replace("reconnect_max_ms = 200;", "reconnect_max_ms = 200; statement_timeout_ms = 60000;")
     running = server(ROUTES, pools, conninfo=own_cluster.conninfo)
-    held = "FROM pg_stat_activity WHERE query LIKE '%4711%' AND state = 'active' AND usename = 'vanilla'"
-    gate = Gate(own_cluster)
-    gate.shut()
-    with Client(running.port) as reader, Client(running.port) as writer:
+    held = "FROM pg_stat_activity WHERE query LIKE '%advisory%' AND state = 'active' AND usename = 'vanilla'"
+    with Client(running.port) as reader, Client(running.port) as writer, Gate(own_cluster) as gate:
         reader.send_request("GET", "/held")
         writer.send_request("POST", "/held")
         until(lambda: own_cluster.sql("SELECT count(*) " + held).strip() == "2")
@@ -89,7 +87,6 @@ def test_lost_while_it_runs(server, own_cluster):
         # Read-only: tried once more, on another connection.
         gate.open()
         assert reader.read().body == b"1"
-    gate.remove()
     assert [pool["retried"] for pool in running.stats()["pools"]] == [1, 0]
     until(lambda: one(running.port, "GET", "/row").status == 200)
 

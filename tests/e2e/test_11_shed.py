@@ -6,7 +6,7 @@ import signal
 import threading
 
 from client import Client, one, problem, until
-from conftest import GATE
+from gate import GATE
 
 ROUTES = r"""
   { method = "GET"; path = "/pipeline"; text = "ok"; content_type = "text/plain"; },

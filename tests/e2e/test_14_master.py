@@ -5,7 +5,7 @@ import signal
 import threading
 
 from client import Client, Closed, one, until
-from conftest import GATE
+from gate import GATE
 from process import wait_gone
 
 ROUTES = r"""

@@ -2,7 +2,7 @@
 import socket
 
 from client import Client, Closed, one, problem, until
-from conftest import GATE
+from gate import GATE
 
 ROUTES = r"""
   { method = "GET"; path = "/held"; sql = "SELECT 1 FROM GATE"; result = "value"; },

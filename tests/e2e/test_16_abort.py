@@ -9,7 +9,7 @@ import time
 import pytest
 
 from client import Client, in_one_round, one, until
-from conftest import GATE
+from gate import GATE
 from load import Load
 
 POOLS = """

@@ -4,7 +4,7 @@ import threading
 import time
 
 from client import Client, Closed, until
-from conftest import GATE
+from gate import GATE
 
 ROUTES = r"""
   { method = "GET";  path = "/held"; sql = "SELECT 1 FROM GATE"; result = "value"; },

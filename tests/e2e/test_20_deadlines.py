@@ -7,7 +7,8 @@ import time
 import pytest
 
 from client import Client, Closed, one, problem, until
-from conftest import GATE, kept
+from conftest import kept
+from gate import GATE
 
 HASTY = """
 workers = 1;

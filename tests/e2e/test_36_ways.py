@@ -1,4 +1,5 @@
 """Ways to PostgreSQL: Unix socket, IPv4, IPv6, names that change, TLS that is verified, pgbouncer in transaction mode."""
+import contextlib
 import os
 import shutil
 import socket
@@ -10,6 +11,7 @@ import pytest
 
 from client import Client, in_one_round, one, problem, until
 from cluster import Cluster, die_with_parent, temporary_folder
+from liar import Proxy
 from load import Load, calm
 from process import Port
 
@@ -163,22 +165,22 @@ def test_names_do_not_block(server):
     in_one_round(ask, rounds=8)
 
 
-@pytest.fixture
-def pgbouncer(own_cluster):
-    """Debian's, in transaction mode, with two server connections."""
+@contextlib.contextmanager
+def bouncer(cluster, conninfo):
+    """Debian's pgbouncer, in transaction mode, with two server connections; -> how to connect to it."""
     binary = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
     if not os.path.exists(binary):
         pytest.skip("pgbouncer is not installed")
-    own_cluster.sql(TABLE)
+    cluster.sql(TABLE)
     folder, port = temporary_folder("vanilla-bouncer-"), Port()
     with open(os.path.join(folder, "users.txt"), "w", encoding="ascii") as file:
         file.write('"vanilla" ""\n')
     with open(os.path.join(folder, "ini"), "w", encoding="ascii") as file:
-        file.write("[databases]\napp = host=%s dbname=app user=vanilla\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"
+        file.write("[databases]\napp = %s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"
                    "unix_socket_dir =\nauth_type = any\nauth_file = %s/users.txt\npool_mode = transaction\n"
                    "default_pool_size = 2\nmax_client_conn = 100\nadmin_users = vanilla\n"
-                   "ignore_startup_parameters = extra_float_digits,options\n" % (own_cluster.socket_dir, port.number, folder))
-    owner = os.stat(own_cluster.data)
+                   "ignore_startup_parameters = extra_float_digits,options\n" % (conninfo, port.number, folder))
+    owner = os.stat(cluster.data)
     os.chown(folder, owner.st_uid, owner.st_gid)
     as_owner = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     with open(os.path.join(folder, "log"), "wb") as log:
@@ -186,12 +188,18 @@ def pgbouncer(own_cluster):
                                    preexec_fn=die_with_parent(15), **as_owner)
     try:
         until(lambda: socket.socket().connect_ex(("127.0.0.1", port.number)) == 0)
-        yield own_cluster, "host=127.0.0.1 port=%d dbname=app user=vanilla sslmode=disable" % port.number
+        yield "host=127.0.0.1 port=%d dbname=app user=vanilla sslmode=disable" % port.number
     finally:
         process.terminate()
         process.wait(10)
         port.release()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def pgbouncer(own_cluster):
+    with bouncer(own_cluster, own_cluster.conninfo) as conninfo:
+        yield own_cluster, conninfo
 
 
 def test_behind_pgbouncer(server, pgbouncer):
@@ -231,6 +239,25 @@ def test_those_who_leave_behind_pgbouncer(server, pgbouncer):
     for pool in running.stats()["pools"]:
         assert (pool["abandoned"], pool["errors"], pool["retried"], pool["disconnects"]) == (12, 0, 0, 0)
         assert 4 <= pool["cancelled"]
+
+
+def test_a_server_lost_behind_pgbouncer(server, own_cluster):
+    """pgbouncer says so with an error and closes: that is no answer of PostgreSQL's, who has committed."""
+    with Proxy(own_cluster) as proxy, bouncer(own_cluster, proxy.conninfo) as conninfo:
+        running = server(ROUTES, pools("pooler = true; "), conninfo=conninfo)
+        assert one(running.port, "POST", "/write", body='{"n":1}').body == b"1"
+        for n in (2, 3):
+            proxy.delay = 60
+            with Client(running.port, timeout=60) as writer:
+                writer.send_request("POST", "/write", body='{"n":%d}' % n)
+                until(lambda: own_cluster.sql("SELECT count(*) FROM written").strip() == str(n))    # noqa: B023
+                proxy.delay = 0
+                proxy.cut()
+                answer = writer.read()
+            problem(answer, 502)
+            assert b"outcome unknown" in answer.body
+            until(lambda: one(running.port, "GET", "/row/7").status == 200)
+        assert own_cluster.sql("SELECT count(*) FROM written").strip() == "3"
 
 
 def test_settings_behind_pgbouncer(server, pgbouncer):
