@@ -87,6 +87,23 @@ def test_every_slot_is_used_before_anything_is_shed(server, cluster):
     assert stats["total"]["shed.pool_full"] == stats["pools"][0]["shed"] == 1
 
 
+def test_nobody_goes_behind_what_hangs(server, cluster):
+    """A statement that is quick as a rule hangs for once: others take another connection, though it has slots."""
+    for read_only in ("true", "false"):
+        running = server(SLEEP, pools(connections=2, read_only=read_only))
+        with Client(running.port) as hangs, Client(running.port, timeout=60) as client:
+            for _ in range(20):
+                assert client.get("/gate/1").status == 200
+            with Gate(cluster) as gate:
+                hangs.send_request("GET", "/gate/1")
+                until(lambda: gate.waiting() == 1)      # noqa: B023
+                time.sleep(0.1)
+                for _ in range(20):
+                    assert client.get("/row").body == b"1"
+                assert gate.waiting() == 1
+            assert hangs.read().status == 200
+
+
 def test_first_come_first_served(server, cluster):
     running = server(SLEEP, pools(connections=1, max_inflight=1, queue=10, queue_timeout_ms=60000))
     clients = [Client(running.port) for _ in range(6)]

@@ -78,6 +78,32 @@ static void slow_queries_spread_out(void **state)
     w->world_statement.statement_avg_ns = 10000;
 }
 
+/* What is usually quick hangs for once. */
+static void nobody_goes_behind_what_is_stuck(void **state)
+{
+    const struct pg_conn *stuck;
+
+    (void)state;
+    for (unsigned read_only = 0; read_only < 2; read_only++) {
+        pg_pool_free(&w->world_pool);
+        w->world_conf.pool_read_only = read_only;
+        start_up(2);
+        pg_pool_set_max_inflight(w->world_pool, 2);
+        assert_int_equal(ask(0, "hang"), PG_DONE);
+        stuck = w->world_questions[0].question_query.query_conn;
+        pg_pool_flush(w->world_pool, pg_now());
+        w->world_questions[0].question_query.query_conn->conn_busy_since -= SECOND;
+        for (unsigned i = 1; i < 4; i++) {
+            assert_int_equal(ask(i, "hang"), PG_DONE);
+            pg_pool_flush(w->world_pool, pg_now());
+            /* But for who has no other slot. */
+            assert_true((w->world_questions[i].question_query.query_conn == stuck) == (i == 3));
+        }
+        w->world_ended = 0;
+        UNTIL_FINISHED(w->world_ended == 4);
+    }
+}
+
 static void every_octet_on_its_own_changes_nothing(void **state)
 {
     (void)state;
@@ -564,6 +590,7 @@ int main(void)
         TEST(queries_of_one_turn_share_a_sync),
         TEST(a_batch_holds_sync_batch_queries),
         TEST(slow_queries_spread_out),
+        TEST(nobody_goes_behind_what_is_stuck),
         TEST(every_octet_on_its_own_changes_nothing),
         TEST(the_others_of_a_failed_batch_are_sent_again),
         TEST(a_write_has_a_sync_of_its_own),

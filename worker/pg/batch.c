@@ -1,11 +1,13 @@
 /* Which connection takes a query, and the messages that go out. */
 #include "worker/pg/conn.h"
 
-#define COST_MIN_NS 1000u /* a query costs something */
+#define COST_MIN_NS 1000u              /* a query costs something */
+#define STUCK_WORK (UINT64_C(1) << 62) /* more than any other work */
 
 static void batch_reset(struct pg_conn *c, const struct pg_query *q) __attribute__((noinline));
 static bool batch_waits(const struct pg_conn *c);
 static bool batch_has_room(const struct pg_conn *c);
+static bool batch_stuck(const struct pg_conn *c, uint64_t now);
 static struct pg_conn *batch_open(struct pg_pool *p, bool patient, uint64_t now);
 
 struct pg_conn *batch_pick(struct pg_pool *p, bool patient, uint64_t now)
@@ -146,12 +148,20 @@ static bool batch_has_room(const struct pg_conn *c)
            c->conn_batch_n < p->pool_sync_batch;
 }
 
+/* What it does takes longer than anybody expected: who goes behind that waits for nobody knows how long. */
+static bool batch_stuck(const struct pg_conn *c, uint64_t now)
+{
+    return c->conn_busy_since != 0 && now > c->conn_busy_since + STUCK_NS + c->conn_cost_ns;
+}
+
 /* A new batch: on the first connection whose queries in flight do not fill batch_us yet; else on the one that has the
- * least to do.  Not on one that does what nobody waits for: that is cancelled, and who comes meanwhile waits rather
- * than going behind it.  NULL: there is no other, or every slot is taken. */
+ * least to do.  One that is stuck has all that there can be.  Not on one that does what nobody waits for: that is
+ * cancelled, and who comes meanwhile waits rather than going behind it.  NULL: there is no other, or every slot is
+ * taken. */
 static struct pg_conn *batch_open(struct pg_pool *p, bool patient, uint64_t now)
 {
     struct pg_conn *c, *best = NULL;
+    uint64_t work, least = UINT64_MAX;
 
     if (p->pool_current != NULL)
         batch_sync(p->pool_current);
@@ -164,18 +174,18 @@ static struct pg_conn *batch_open(struct pg_pool *p, bool patient, uint64_t now)
         if (!p->pool_read_only) { /* one that waits for a lock would hold up those behind it */
             if (batch_waits(c))
                 continue;
-            if (best == NULL || c->conn_inflight_n < best->conn_inflight_n)
-                best = c;
-            if (c->conn_inflight_n == 0)
-                break;
-            continue;
+            work = c->conn_inflight_n;
+        } else {
+            work = c->conn_cost_ns < p->pool_batch_ns ? 0 : c->conn_cost_ns;
         }
-        if (c->conn_cost_ns < p->pool_batch_ns) {
+        if (__builtin_expect(batch_stuck(c, now), 0))
+            work += STUCK_WORK;
+        if (work < least) {
             best = c;
+            least = work;
+        }
+        if (work == 0)
             break;
-        }
-        if (best == NULL || c->conn_cost_ns < best->conn_cost_ns)
-            best = c;
     }
     if (__builtin_expect(p->pool_abandoned_n + p->pool_conns_n[CONN_CANCELLING] > 0, 0) && patient && best != NULL &&
         forsaken_nearer(p, best, now))

@@ -106,6 +106,7 @@ struct pg_conn {
 #define PG_CONN_MAGIC 0x90c0221fu
 
 #define ROUND_MAX 32u
+#define STUCK_NS 10000000u /* what has run for so long, and longer than expected, may not be through soon */
 
 struct round_entry { /* neighbours of one statement that were answered in this read, to share out the time */
     struct pg_statement *round_statement;

@@ -11,7 +11,6 @@
 #define AGAIN_DOUBLINGS 3u
 #define LONG_NS 100000000u
 #define SLOTS_NS 250000000u /* what does not end so long after its cancel may not end soon */
-#define STUCK_NS 10000000u  /* what has run for so long is not through in no time */
 
 static bool forsaken_deserted(const struct pg_conn *c);
 static bool forsaken_ready(const struct pg_conn *c);
