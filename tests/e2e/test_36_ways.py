@@ -246,18 +246,17 @@ def test_a_server_lost_behind_pgbouncer(server, own_cluster):
     with Proxy(own_cluster) as proxy, bouncer(own_cluster, proxy.conninfo) as conninfo:
         running = server(ROUTES, pools("pooler = true; "), conninfo=conninfo)
         assert one(running.port, "POST", "/write", body='{"n":1}').body == b"1"
-        for n in (2, 3):
-            proxy.delay = 60
-            with Client(running.port, timeout=60) as writer:
-                writer.send_request("POST", "/write", body='{"n":%d}' % n)
-                until(lambda: own_cluster.sql("SELECT count(*) FROM written").strip() == str(n))    # noqa: B023
-                proxy.delay = 0
-                proxy.cut()
-                answer = writer.read()
-            problem(answer, 502)
-            assert b"outcome unknown" in answer.body
-            until(lambda: one(running.port, "GET", "/row/7").status == 200)
-        assert own_cluster.sql("SELECT count(*) FROM written").strip() == "3"
+        proxy.delay = 60
+        with Client(running.port, timeout=60) as writer:
+            writer.send_request("POST", "/write", body='{"n":2}')
+            until(lambda: own_cluster.sql("SELECT count(*) FROM written").strip() == "2")
+            proxy.delay = 0
+            proxy.cut()
+            answer = writer.read()
+        problem(answer, 502)
+        assert b"outcome unknown" in answer.body
+        until(lambda: one(running.port, "GET", "/row/7").status == 200)
+        assert own_cluster.sql("SELECT count(*) FROM written").strip() == "2"
 
 
 def test_settings_behind_pgbouncer(server, pgbouncer):
