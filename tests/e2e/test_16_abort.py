@@ -59,7 +59,7 @@ def sums(running):
             for name in ("abandoned", "cancelled", "errors", "retried", "lost", "disconnects")}
 
 
-def test_leave_in_a_query(server):
+def test_leave_in_a_query(server, cluster):
     running = server(ROUTES, POOLS.replace("MORE", ""))
     for leave in (Client.close, Client.reset):
         for n in range(10):
@@ -70,6 +70,7 @@ def test_leave_in_a_query(server):
             leave(client)
         # Nobody comes behind the long one before it is abandoned: it would run to its end.
         until(lambda: running.total("http.connections") == 0)
+        nothing_runs(cluster)       # the gauges may be those of before
         quiet(running)
     for n in range(50):
         assert one(running.port, "GET", "/row/%d" % n).body == b"%d" % n
@@ -179,7 +180,7 @@ def test_leave_with_a_pipeline_behind(server):
             assert client.get("/row/%d" % n).body == b"%d" % n
 
 
-def test_a_reset_in_the_moment_of_the_request(server):
+def test_a_reset_in_the_moment_of_the_request(server, cluster):
     """The loop hears of both at once, and reads the request: that its client is gone is found out while the query runs."""
     running = server(ROUTES, POOLS.replace("MORE", ""))
     (worker,) = running.workers()
@@ -193,6 +194,7 @@ def test_a_reset_in_the_moment_of_the_request(server):
         finally:
             os.kill(worker, signal.SIGCONT)
         until(lambda: sums(running)["abandoned"] == n + 1)
+        nothing_runs(cluster)
         quiet(running)
     assert running.total("http.aborted") == 6
     assert sums(running)["cancelled"] >= 3              # each has ended long before its time; PostgreSQL signals twice, one may end two
