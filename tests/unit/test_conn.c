@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -123,12 +124,39 @@ static void behind_a_loss_others_are_waited_for(void **state)
 static void what_is_held_behind_a_loss_goes_without_a_tick(void **state)
 {
     (void)state;
-    start_up(2);
+    start_up(3);
     assert_int_equal(ask(0, "hang"), PG_DONE);
     UNTIL_UNTICKED(w->world_fake->fake_executes == 1);
     fake_terminate(w->world_fake->fake_conns[0]);
+    UNTIL_UNTICKED(COUNTED(disconnects) == 1);
+    usleep(5000);
+    fake_terminate(w->world_fake->fake_conns[1]); /* so that it is held for longer than it was to be */
+    UNTIL_UNTICKED(COUNTED(disconnects) == 2);
     UNTIL_UNTICKED(w->world_fake->fake_executes == 2);
     assert_int_equal(w->world_questions[0].question_query.query_state, QUERY_SENT);
+}
+
+static void losses_that_never_stop_hold_nothing_for_ever(void **state)
+{
+    struct pg_query *q;
+
+    (void)state;
+    start_up(3);
+    w->world_pool->pool_shaken_ns = 10ull * SECOND;
+    assert_int_equal(ask(0, "hang"), PG_DONE);
+    UNTIL_UNTICKED(w->world_fake->fake_executes == 1);
+    fake_terminate(w->world_fake->fake_conns[0]);
+    UNTIL_UNTICKED(COUNTED(disconnects) == 1);
+    q = &w->world_questions[0].question_query;
+    assert_int_equal(q->query_state, QUERY_RETRY);
+    queue_shaken(w->world_pool, q->query_at_ns + 9ull * SECOND);
+    queue_shaken(w->world_pool, q->query_at_ns + 18ull * SECOND);
+    queue_pump(w->world_pool, q->query_at_ns + 19ull * SECOND);
+    assert_int_equal(q->query_state, QUERY_RETRY);
+    assert_int_equal(ask(1, "b"), PG_DONE);
+    assert_int_equal(w->world_questions[1].question_query.query_state, QUERY_SENT);
+    queue_pump(w->world_pool, q->query_at_ns + 20ull * SECOND);
+    assert_int_equal(q->query_state, QUERY_SENT);
 }
 
 /* Told of the end of one, its owner abandons others: of the same connection, which is no more. */
@@ -524,6 +552,10 @@ static void the_only_connection_is_mended_though_it_is_never_idle(void **state)
     now = w->world_pool->pool_mended_at = pg_now();
     pg_pool_tick(w->world_pool, now + 2ull * SECOND);
     assert_int_equal(c->conn_state, CONN_READY);
+    w->world_pool->pool_all[0].conn_cost_ns += 40ull * SECOND; /* who comes meanwhile would time out */
+    pg_pool_tick(w->world_pool, now + 4ull * SECOND);
+    assert_int_equal(c->conn_state, CONN_READY);
+    w->world_pool->pool_all[0].conn_cost_ns -= 40ull * SECOND;
     pg_pool_tick(w->world_pool, now + 4ull * SECOND);
     assert_int_equal(c->conn_state, CONN_DRAINING);
     UNTIL_FINISHED(w->world_statement.statement_state == STATEMENT_READY);
@@ -564,6 +596,7 @@ int main(void)
         TEST(a_query_that_never_began_is_sent_again_and_again),
         TEST(behind_a_loss_others_are_waited_for),
         TEST(what_is_held_behind_a_loss_goes_without_a_tick),
+        TEST(losses_that_never_stop_hold_nothing_for_ever),
         TEST(the_end_of_one_may_be_the_end_of_its_siblings),
         TEST(a_pooler_that_closes_behind_an_error_is_not_believed),
         TEST(one_lost_while_it_prepares_is_lost_as_well),

@@ -238,6 +238,7 @@ static void what_is_held_comes_again_with_what_is_behind_it(void **state)
     reader_add(&r, n);
     assert_int_equal(reader_next(&r, &m), READER_MESSAGE);
     assert_true(reader_hold(&r, &m));
+    assert_int_equal(reader_next(&r, &m), READER_MORE);
     assert_false(reader_park(&r, &m));
     to = reader_begin(&r, &room);
     memcpy(to, all + n, n2);
@@ -249,6 +250,29 @@ static void what_is_held_comes_again_with_what_is_behind_it(void **state)
     assert_int_equal(reader_next(&r, &m), READER_MESSAGE);
     assert_int_equal(m.message_type, 'Z');
     assert_false(reader_park(&r, &m));
+}
+
+static void without_a_buffer_nothing_is_held(void **state)
+{
+    unsigned char all[64], *to;
+    size_t n = message(all, 'E', 30), room;
+    struct codec_message m = {0};
+    struct buf *hog[512];
+    unsigned hogs = 0;
+    struct reader r;
+
+    (void)state;
+    reader_init(&r, &space, arena, LARGEST);
+    while (hogs < 512 && (hog[hogs] = buf_get(arena, 1)) != NULL)
+        hogs++;
+    to = reader_begin(&r, &room);
+    memcpy(to, all, n);
+    reader_add(&r, n);
+    assert_int_equal(reader_next(&r, &m), READER_MESSAGE);
+    assert_false(reader_hold(&r, &m));
+    assert_false(reader_park(&r, &m));
+    while (hogs > 0)
+        buf_put(arena, &hog[--hogs]);
 }
 
 static void what_fills_the_space_is_not_held(void **state)
@@ -286,6 +310,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_buffer_skips_the_message_and_stays_in_step, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reset_in_the_middle_gives_the_block_back, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_held_comes_again_with_what_is_behind_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_a_buffer_nothing_is_held, setup, teardown),
         cmocka_unit_test_setup_teardown(what_fills_the_space_is_not_held, setup, teardown),
     };
 

@@ -14,12 +14,10 @@
 #define STABLE_NS 1000000000u   /* a connection that lasts less counts as a failure */
 #define SILENCE_NS 10000000000u /* on top of statement_timeout: the server is gone without a word */
 #define SILENCE_POOLER_NS \
-    UINT64_C(150000000000)  /* ... and a pooler may make us wait: pgbouncer's query_wait_timeout is 120 s */
-#define UNLUCKY_MAX 4u      /* so often a query is sent again when its connection was lost before it began */
-#define SHAKEN_NS 25000000u /* behind a loss, to see whether others follow, */
-#define SHAKEN_PART 4u      /* ... but not for more of what a query may wait */
-#define REPLACE_AT_ONCE 3u  /* failures in a row, with which it no longer is */
-#define REPLACE_TRIES 2u    /* the first may meet its predecessor, which still counts against a limit of connections */
+    UINT64_C(150000000000) /* ... and a pooler may make us wait: pgbouncer's query_wait_timeout is 120 s */
+#define UNLUCKY_MAX 4u     /* so often a query is sent again when its connection was lost before it began */
+#define REPLACE_AT_ONCE 3u /* failures in a row, with which it no longer is */
+#define REPLACE_TRIES 2u   /* the first may meet its predecessor, which still counts against a limit of connections */
 #define REPLACE_TRY_NS 25000000u
 #define REPLACE_AGAIN_NS 100000000u /* between two losses of all connections, to have one back at once */
 #define SUSPECT_AGAIN_NS 1000000000u
@@ -81,7 +79,7 @@ void conn_connect(struct pg_conn *c)
     c->conn_pq.link_statements_n = p->pool_statements_n;
     /* While there is none, every second attempt is a hasty one: after an outage that swallowed what was sent, somebody
      * asks anew soon; the others have patience with a server that is slow. */
-    c->conn_pq.link_hasty = pg_pool_up(p) == 0 && (c->conn_failures + (unsigned)(c - p->pool_all)) % 2 == 1;
+    c->conn_pq.link_hasty = pg_pool_up(p) == 0 && (c->conn_failures + (unsigned)(c - p->pool_all)) % 2 == 0;
     conn_move(c, CONN_LINKING);
     if (link_connect(&c->conn_pq) != 0)
         conn_failed(c, c->conn_pq.link_why);
@@ -102,6 +100,7 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
     p->pool_config.config_log(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN,
                               "pool %s: connection lost with %u queries in flight: %s",
                               p->pool_config.config_pool->pool_name, c->conn_inflight_n, why);
+    queue_shaken(p, now);
     while ((q = TAILQ_FIRST(&c->conn_inflight)) != NULL) {
         bool began = conn_began(c, q, loss), harmless = p->pool_read_only || !began;
         bool retry = harmless && q != culprit && !q->query_abandoned && loss != LOSS_STOP &&
@@ -139,9 +138,6 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
         queue_shed(p);
         return;
     }
-    p->pool_shaken_until =
-        now + (SHAKEN_NS < p->pool_patience_ns / SHAKEN_PART ? SHAKEN_NS : p->pool_patience_ns / SHAKEN_PART);
-    queue_wake(p, p->pool_shaken_until, now);
     queue_pump(p, now);
 }
 

@@ -128,8 +128,8 @@ struct pg_pool {
     struct conn_list pool_dirty, pool_again;
     struct query_list pool_retry, pool_waiting; /* the first goes before the second */
     unsigned pool_retry_n, pool_waiting_n;
-    uint64_t pool_shaken_until; /* a connection was lost, perhaps not the last: nothing is sent again before then */
-    unsigned pool_abandoned_n;  /* of those in flight, on all connections */
+    uint64_t pool_shaken_ns, pool_shaken_until; /* a connection was lost: until then others may be, too */
+    unsigned pool_abandoned_n;                  /* of those in flight, on all connections */
     /* How long a query may wait (queue.c). */
     uint64_t pool_patience_ns, pool_target_ns; /* queue_timeout_ms; under lasting overload */
     uint64_t pool_interval_ns;
@@ -255,6 +255,8 @@ void queue_wait(struct pg_pool *p, struct pg_query *q, uint64_t now);
 void queue_retry(struct pg_pool *p, struct pg_query *q, uint64_t now);
 /* Sees to it that who waits is looked at again (queue_pump) by then. */
 void queue_wake(struct pg_pool *p, uint64_t at, uint64_t now);
+/* A connection has been lost: what is to be sent again waits a moment, in case others follow. */
+void queue_shaken(struct pg_pool *p, uint64_t now);
 void queue_remove(struct pg_pool *p, struct pg_query *q);
 /* Sends what waits while there are free slots. */
 void queue_pump(struct pg_pool *p, uint64_t now);

@@ -162,7 +162,8 @@ static void link_event_cb(int fd, short what, void *arg)
 
     (void)fd;
     if (what & EV_TIMEOUT) {
-        l->link_timeouts++;
+        if (!l->link_hasty) /* else each host has a patient attempt, too */
+            l->link_timeouts++;
         (void)link_say(l, "",
                        l->link_state == LINK_CONNECTING ? "timeout while connecting" : "timeout while preparing");
         link_fail(l);

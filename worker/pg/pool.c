@@ -284,7 +284,7 @@ static enum pg_outcome pool_submit_late(struct pg_pool *p, struct pg_query *q, u
 
     if (!conn_serving(p))
         return PG_SHED_DOWN;
-    if (now < p->pool_shaken_until && TAILQ_EMPTY(&p->pool_waiting)) /* those to be sent again are not in its way */
+    if (!TAILQ_EMPTY(&p->pool_retry) && TAILQ_EMPTY(&p->pool_waiting)) /* those would be sent if they could */
         c = batch_pick(p, true, now);
     if (c == NULL && forsaken_relieve(p, now) && TAILQ_EMPTY(&p->pool_waiting) && TAILQ_EMPTY(&p->pool_retry))
         c = batch_pick(p, true, now);
@@ -342,9 +342,9 @@ static void pool_mend(struct pg_pool *p, uint64_t now)
 {
     struct pg_conn *c = TAILQ_LAST(&p->pool_conns[CONN_READY], conn_list);
 
-    /* The only one is not taken away from those who use it, unless it is never idle. */
-    if (c == NULL ||
-        (p->pool_conns_n[CONN_READY] == 1 && c->conn_inflight_n > 0 && now < p->pool_mended_at + MEND_BUSY_NS))
+    /* The only one is not taken away from those who use it, unless it is never idle, and through soon. */
+    if (c == NULL || (p->pool_conns_n[CONN_READY] == 1 && c->conn_inflight_n > 0 &&
+                      (now < p->pool_mended_at + MEND_BUSY_NS || c->conn_cost_ns > p->pool_patience_ns / 2)))
         return;
     p->pool_broken_hit = p->pool_doubted = false;
     p->pool_mended_at = now;

@@ -32,9 +32,13 @@
 #define LATE_OVERLOADED_TIMEOUT 2u
 #define LATE_OVERLOADED_PROMPT 1u
 #define ALARM_MIN_NS 500000u
+#define SHAKEN_NS 25000000u          /* behind a loss, to see whether others follow, */
+#define SHAKEN_PART 4u               /* ... but not for more of what a query may wait, */
+#define SHAKEN_TIMES 2u              /* ... nor more often, however many follow */
 #define PATIENCE_LEAST_NS 250000000u /* where nobody is to wait in line */
 
 static struct pg_query *queue_first(const struct pg_pool *p, uint64_t now);
+static uint64_t queue_held_until(const struct pg_pool *p, const struct pg_query *q);
 static bool queue_late(const struct pg_pool *p, const struct pg_query *q, uint64_t now);
 static void queue_timeout(struct pg_pool *p, struct pg_query *q, uint64_t now);
 static void queue_judge(struct pg_pool *p, uint64_t waited, uint64_t now);
@@ -60,6 +64,7 @@ int queue_init(struct pg_pool *p)
     if (p->pool_target_ns > p->pool_patience_ns)
         p->pool_target_ns = p->pool_patience_ns;
     p->pool_interval_ns = p->pool_patience_ns > INTERVAL_MIN_NS ? p->pool_patience_ns : INTERVAL_MIN_NS;
+    p->pool_shaken_ns = SHAKEN_NS < p->pool_patience_ns / SHAKEN_PART ? SHAKEN_NS : p->pool_patience_ns / SHAKEN_PART;
     p->pool_counted = queue_sent(p);
     p->pool_alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (p->pool_alarm_fd < 0)
@@ -100,8 +105,7 @@ void queue_retry(struct pg_pool *p, struct pg_query *q, uint64_t now)
     q->query_at_ns = now;
     TAILQ_INSERT_TAIL(&p->pool_retry, q, query_link);
     p->pool_retry_n++;
-    if (!p->pool_alarmed)
-        queue_alarm(p, now);
+    queue_alarm(p, now);
     stat_pool_add(p->pool_index, STAT_pool_retried, 1);
     if (q->query_ops->query_restart != NULL)
         q->query_ops->query_restart(q);
@@ -113,6 +117,13 @@ void queue_wake(struct pg_pool *p, uint64_t at, uint64_t now)
         return;
     p->pool_wake_at = at;
     queue_alarm(p, now);
+}
+
+void queue_shaken(struct pg_pool *p, uint64_t now)
+{
+    p->pool_shaken_until = now + p->pool_shaken_ns;
+    if (!TAILQ_EMPTY(&p->pool_retry))
+        queue_alarm(p, now);
 }
 
 void queue_remove(struct pg_pool *p, struct pg_query *q)
@@ -187,9 +198,17 @@ void queue_shed(struct pg_pool *p)
 
 static struct pg_query *queue_first(const struct pg_pool *p, uint64_t now)
 {
-    struct pg_query *q = now >= p->pool_shaken_until ? TAILQ_FIRST(&p->pool_retry) : NULL;
+    struct pg_query *q = TAILQ_FIRST(&p->pool_retry);
 
-    return q != NULL ? q : TAILQ_FIRST(&p->pool_waiting);
+    return q != NULL && now >= queue_held_until(p, q) ? q : TAILQ_FIRST(&p->pool_waiting);
+}
+
+/* Until when a query that is to be sent again waits to see whether more connections are lost. */
+static uint64_t queue_held_until(const struct pg_pool *p, const struct pg_query *q)
+{
+    uint64_t most = q->query_at_ns + SHAKEN_TIMES * p->pool_shaken_ns;
+
+    return p->pool_shaken_until < most ? p->pool_shaken_until : most;
 }
 
 static bool queue_late(const struct pg_pool *p, const struct pg_query *q, uint64_t now)
@@ -269,8 +288,11 @@ static void queue_alarm(struct pg_pool *p, uint64_t now)
     uint64_t at = UINT64_MAX;
     struct itimerspec when = {{0, 0}, {0, 0}};
 
-    if (q[0] != NULL)
-        at = q[0]->query_at_ns + p->pool_patience_ns;
+    if (q[0] != NULL) {
+        at = queue_held_until(p, q[0]);
+        if (at <= now)
+            at = q[0]->query_at_ns + p->pool_patience_ns;
+    }
     if (q[1] != NULL) {
         uint64_t other = q[1]->query_at_ns + (p->pool_overloaded ? p->pool_target_ns : p->pool_patience_ns);
 

@@ -112,11 +112,17 @@ enum reader_rc reader_next_slow(struct reader *r, struct codec_message *m)
 bool reader_hold(struct reader *r, const struct codec_message *m)
 {
     size_t total = 5 + m->message_len;
+    struct buf *b;
 
     if (m->message_body == NULL || r->reader_pos < r->reader_end || r->reader_large > 0 ||
         total == r->reader_space->space_size)
         return false;
-    r->reader_pos -= total;
+    b = buf_get(r->reader_buffers, total);
+    if (b == NULL)
+        return false;
+    memcpy(b->buf_data, r->reader_pos - total, total);
+    b->buf_end = (uint32_t)total;
+    r->reader_parked = b;
     return true;
 }
 

@@ -50,7 +50,7 @@ unsigned char *reader_begin(struct reader *r, size_t *room) MUSTCHECK;
 void reader_add(struct reader *r, size_t n);
 enum reader_rc reader_next_slow(struct reader *r, struct codec_message *m) MUSTCHECK;
 /* The message that reader_next has just handed out is handed out again when something comes behind it.  False: there is
- * something already, or it fills a block of its own. */
+ * something already, or it fills a block of its own, or there is no block for it. */
 bool reader_hold(struct reader *r, const struct codec_message *m) MUSTCHECK;
 /* The socket is empty: moves what is unfinished out of the shared space.  True: no block for it; *m is the message, its
  * body NULL. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -22,6 +23,7 @@ static ssize_t wire_recv(struct pg_conn *c, void *p, size_t n);
 static ssize_t wire_send(struct pg_conn *c);
 static ssize_t wire_tls(struct pg_conn *c, int rc);
 static void wire_continue_later(struct pg_conn *c);
+static void wire_last_words(struct reader *r, const char *end, char *why, size_t size);
 
 void wire_start(struct pg_conn *c)
 {
@@ -116,6 +118,7 @@ void wire_read(struct pg_conn *c, bool closed)
     struct reader *r = &c->conn_reader;
     struct codec_message m;
     uint64_t now = pg_now();
+    char why[256];
 
     if (p->pool_config.config_now != NULL)
         *p->pool_config.config_now = now;
@@ -129,7 +132,8 @@ void wire_read(struct pg_conn *c, bool closed)
         if (n == WIRE_AGAIN)
             break;
         if (n <= 0) {
-            conn_lose(c, LOSS_SUDDEN, n == WIRE_END ? "closed by the server" : "the connection broke");
+            wire_last_words(r, n == WIRE_END ? "closed by the server" : "the connection broke", why, sizeof why);
+            conn_lose(c, LOSS_SUDDEN, why);
             return;
         }
         c->conn_heard = now;
@@ -271,4 +275,18 @@ static void wire_continue_later(struct pg_conn *c)
     c->conn_again = true;
     TAILQ_INSERT_TAIL(&c->conn_pool->pool_again, c, conn_again_link);
     (void)!write(c->conn_pool->pool_again_fd, &one, sizeof one);
+}
+
+/* Why a connection ended: what a pooler said before, if it did (reader_hold). */
+static void wire_last_words(struct reader *r, const char *end, char *why, size_t size)
+{
+    struct codec_message m;
+    struct codec_error e;
+
+    if (reader_next(r, &m) == READER_MESSAGE && m.message_type == 'E' && m.message_body != NULL &&
+        codec_error(&m, &e) == 0)
+        snprintf(why, size, "%s: %s", e.error_public.error_sqlstate,
+                 e.error_public.error_message != NULL ? e.error_public.error_message : "no message");
+    else
+        snprintf(why, size, "%s", end);
 }
