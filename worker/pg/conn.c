@@ -164,6 +164,7 @@ void conn_demoted(struct pg_conn *c, uint64_t now)
 {
     struct pg_pool *p = c->conn_pool;
 
+    c->conn_changed = true; /* so that others wait for its successor */
     conn_drain(c, AFTER_REPLACE);
     if (p->pool_demoted_at != 0 && now - p->pool_demoted_at <= LOG_AGAIN_NS)
         return;
@@ -356,6 +357,8 @@ static void conn_linked(void *arg, const char *why)
     p->pool_trouble[0] = p->pool_logged[0] = '\0';
     wire_start(c);
     conn_move(c, CONN_READY);
+    for (unsigned i = 0; i < p->pool_config.config_connections && c->conn_pq.link_flagged; i++)
+        p->pool_all[i].conn_changed |= p->pool_all[i].conn_up; /* since the last look, perhaps: the tick replaces it */
     conn_outdate(p);
     queue_pump(p, now);
 }

@@ -95,7 +95,7 @@ int link_reach_again(struct link *l)
     int rc = -1;
 
     AN(l->link_state == LINK_IDLE && l->link_pg != NULL && l->link_pool->pool_reset == RESET_AUTO);
-    l->link_prepared = l->link_news = false;
+    l->link_prepared = l->link_news = l->link_flagged = false;
     if (PQsetnonblocking(l->link_pg, 1) == 0 && PQenterPipelineMode(l->link_pg) == 1)
         rc = link_send_reach(l);
     else
@@ -241,7 +241,7 @@ static int link_send_statements(struct link *l)
     l->link_state = LINK_PREPARING;
     l->link_at = l->link_step = 0;
     l->link_prepared = true;
-    l->link_reached = l->link_news = false;
+    l->link_reached = l->link_news = l->link_flagged = false;
     ok = PQsetnonblocking(pg, 1) == 0 && PQenterPipelineMode(pg) == 1;
     if (l->link_lead)
         ok = ok && PQsendQueryParams(pg, "DISCARD ALL", 0, NULL, NULL, NULL, NULL, 0) == 1 && PQpipelineSync(pg) == 1;
@@ -508,6 +508,7 @@ static void link_judge_resets(struct link *l)
                 l->link_pool->pool_name, l->link_why);
             said = true;
         }
+        l->link_flagged |= resets && !s->statement_resets && s->statement_reached;
         s->statement_resets = resets;
         s->statement_reached = ask;
     }
