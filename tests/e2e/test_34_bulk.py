@@ -102,7 +102,7 @@ def test_slow_readers_of_a_large_result(server):
     assert quick[len(quick) // 2] < 5, quick[len(quick) // 2]       # the machine is busy with two gigabytes of rows
     assert most - before < (24 + 8) << 20, (before, most)
     total = running.stats()["total"]
-    assert total["memory.buffers_peak"] <= total["memory.buffers_total"]
+    assert total["memory.buffers_peak"] < total["memory.buffers_total"] * 15 // 16, "the last eighth is not for what is large"
     assert b"HTTP/1.1 500" not in seen
     until(lambda: calm(running), timeout=60)
     assert one(running.port, "GET", "/row/1").status == 200

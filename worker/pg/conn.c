@@ -91,7 +91,6 @@ void conn_lose(struct pg_conn *c, enum conn_loss loss, const char *why)
     struct query_list dead = TAILQ_HEAD_INITIALIZER(dead);
     struct pg_query *q, *culprit = loss == LOSS_PROTOCOL ? TAILQ_FIRST(&c->conn_inflight) : NULL;
     uint64_t now = pg_now();
-
     bool quiet = loss == LOSS_STOP || (c->conn_inflight_n == 0 && now < p->pool_idle_lost_at + LOG_IDLE_NS);
 
     AN(c->conn_fd != -1);
@@ -383,16 +382,13 @@ static void conn_failed(struct pg_conn *c, const char *why)
 {
     struct pg_pool *p = c->conn_pool;
     uint64_t now = pg_now();
-    bool lost;
+    bool lost = c->conn_up; /* while its statements were prepared again */
 
     c->conn_tried = true;
     if (c->conn_replacing > 0)
         c->conn_replacing--;
     c->conn_failures++;
-    if (c->conn_up)
-        stat_pool_add(p->pool_index, STAT_pool_disconnects, 1);
-    else
-        stat_pool_add(p->pool_index, STAT_pool_connect_failures, 1);
+    stat_pool_add(p->pool_index, lost ? STAT_pool_disconnects : STAT_pool_connect_failures, 1);
     if (why != p->pool_trouble)
         snprintf(p->pool_trouble, sizeof p->pool_trouble, "%s", why);
     if (strcmp(p->pool_trouble, p->pool_logged) != 0 || now - p->pool_logged_at > LOG_AGAIN_NS) {
@@ -401,7 +397,6 @@ static void conn_failed(struct pg_conn *c, const char *why)
         p->pool_config.config_log(LOG_LEVEL_WARN, "pool %s: cannot connect: %s", p->pool_config.config_pool->pool_name,
                                   p->pool_trouble);
     }
-    lost = c->conn_up; /* while its statements were prepared again */
     conn_down(c, now);
     if (c->conn_replacing > 0)
         c->conn_retry_at = now + REPLACE_TRY_NS;

@@ -45,8 +45,8 @@ struct link {
     bool link_lead;         /* the results of DISCARD ALL come first */
     bool link_prepared;     /* link_entries are new descriptions */
     bool link_news;         /* ... and at least one is another, or of a statement that was not ready */
-    bool link_flagged;      /* ... and one that was said to leave its session alone can change it now */
     bool link_reached;      /* the catalogue was asked what statements can reach */
+    bool link_flagged;      /* ... and one that was said to leave its session alone can change it now */
     PGresult *link_reach;   /* its answer; NULL: none */
     uint64_t link_reach_ns; /* when it was asked; then how long that took */
     bool link_hasty;        /* set before link_connect: gives up early */
